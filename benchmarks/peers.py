@@ -37,7 +37,8 @@ from benchmarks.peer_solvers import (
     truth,
 )
 from benchmarks.performance.timing import Quartiles
-from geonode.compute.device import one_thread, resolve
+from geonode.compute.device import resolve
+from geonode.compute.threads import one_thread
 from geonode.config import Parameters
 from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.field import NetworkField

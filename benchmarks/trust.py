@@ -4,10 +4,12 @@
 of levels, and `choices` does so with the choice of a method inside. `series DIR` leaves every level
 of every series of a folder out. `samples FILE` leaves the compositions of a table of samples in
 rows out, whose columns `y_NAME` are known amounts. `mixtures` calibrates simulated mixtures and
-estimates their unknowns, and with a folder of such tables leaves compositions of each out.
+estimates their unknowns, with `--each` by class of difficulty, and with a folder of such tables
+leaves compositions of each out.
 """
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, NamedTuple
@@ -17,14 +19,17 @@ import pandas as pd
 import torch
 import typer
 
+from benchmarks.mixture_classes import CLASSES
+from benchmarks.mixture_classes import simulate as simulate_class
+from benchmarks.simulated_mixtures import simulate_mixtures
 from geonode.calibration.fit import Calibration
 from geonode.calibration.methods import fitted, folds_of
 from geonode.compute.processes import finished, processes_for
 from geonode.estimation.simulated_sets import ERRORS, LEVELS, Batch, left_out
 from geonode.learning.folds import leave_one_out
 from geonode.mixtures.design import Design
+from geonode.mixtures.inverse import fit_inverse
 from geonode.mixtures.mixture import NAMES, MixtureCalibration
-from geonode.mixtures.simulated import simulate_mixtures
 from geonode.parameters_file import read_parameters
 from geonode.posterior.draws import Draws
 from geonode.posterior.prior import PROBABILITIES, Prior, packaged_prior
@@ -187,18 +192,25 @@ def samples(
 UNKNOWNS = 20
 """Of every simulated mixture."""
 
+MEASURED = -1
+PLAIN = ["PLS of all", "PLS2 of all"]
+"""What others are compared with: fits to all samples, not means of fits to most of them."""
+
 
 @app.command()
 def mixtures(
     folder: Annotated[
         Path | None, typer.Argument(help="Of CSV with two columns y_NAME or more.")
     ] = None,
-    count: Annotated[int, typer.Option(help="Simulated calibrations.")] = 200,
-    seed: Annotated[int, typer.Option(help="Of the first one.")] = 70_000,
+    count: Annotated[int, typer.Option(help="Simulated calibrations that interact.")] = 200,
+    each: Annotated[int, typer.Option(help="Simulated calibrations of every class.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the first one.")] = 80_000,
     parts: Annotated[int, typer.Option(help="Most parts of compositions left out.")] = 20,
 ) -> None:
     """RMSEP over that of the better of PLS and PLS2, and shares of 90% regions that hold."""
     work: list[MixtureFold] = [MixtureFold.of(seed + number) for number in range(count)]
+    for one, number in product(CLASSES, range(each)):
+        work.append(MixtureFold(one, seed + number, *simulate_class(one, seed + number)))
     for file in sorted(folder.glob("*.csv")) if folder else []:
         table = pd.read_csv(file)
         names = [name for name in table if name.startswith("y_")]
@@ -210,28 +222,49 @@ def mixtures(
             rows += found
     table = pd.DataFrame(rows)
     methods = [*NAMES, "combined"]
-    groups = table.groupby(["kind", "set", "substance"])
-    errors = groups[methods].agg(lambda e: np.sqrt((e**2).mean()))
-    errors = errors.div(errors[["pls", "pls2"]].min(axis=1), axis=0)
-    typer.echo("RMSEP / the better of PLS and PLS2, geometric means and worst:")
-    for name, agg in {"mean": lambda e: np.exp(np.log(e).mean()), "worst": "max"}.items():
-        typer.echo(f"{name}\n{errors.groupby('kind').agg(agg).round(3).to_string()}")
+    errors = table.groupby(["kind", "set", "substance"])[[*methods, *PLAIN]].agg(rms)
+    errors = errors[methods].div(errors[PLAIN].min(axis=1), axis=0)
+    by_kind = errors.groupby("kind")
+    shown = by_kind["combined"].agg(
+        sets="size", combined=geometric_mean, q90=lambda e: e.quantile(0.9), worst="max"
+    )
+    held = table.groupby("kind")[["joint", "one", "fits"]].mean()
+    shown = shown.join(by_kind[[*NAMES]].agg(geometric_mean)).join(held)
+    typer.echo("RMSEP / the better of PLS and PLS2 of all samples, by substance; regions hold:")
+    typer.echo(shown.round(3).to_string())
+    whole = errors["combined"]
+    typer.echo(
+        f"all {len(whole)}: geometric mean {geometric_mean(whole):.3f}, 90% quantile "
+        f"{whole.quantile(0.9):.3f}, worst {whole.max():.2f}"
+    )
     if folder:
-        measured = errors.drop(index="simulated", level="kind", errors="ignore")["combined"]
+        kinds = [one.kind for one in work if one.number == MEASURED]
         typer.echo("combined, by substance:")
-        typer.echo(measured.droplevel("set").unstack().round(3).to_string())
-    typer.echo("90% regions hold, spectra fit, by kind and number of substances:")
-    held = table.groupby(["kind", "substances"])[["joint", "one", "fits"]].mean()
-    typer.echo(held.round(3).to_string())
+        typer.echo(whole.loc[[*dict.fromkeys(kinds)], MEASURED].unstack().round(3).to_string())
+    typer.echo("90% regions hold, by number of compositions and of substances:")
+    parts_of = pd.cut(table["compositions"], [0, 12, 16, 20, 25, 35, 60, 300])
+    for groups in (parts_of, table["substances"]):
+        held = table.groupby(groups, observed=True)[["joint", "one"]].mean()
+        typer.echo(held.round(3).T.to_string())
     typer.echo(f"{len(table)} estimates; seconds of a fit at most {table['seconds'].max():.1f}")
+
+
+def rms(errors: pd.Series) -> float:
+    """Root mean square."""
+    return float(np.sqrt((errors**2).mean()))
+
+
+def geometric_mean(values: pd.Series) -> float:
+    """Of positive numbers."""
+    return float(np.exp(np.log(values).mean()))
 
 
 class MixtureFold(NamedTuple):
     """Samples, and unknowns of known amounts.
 
     Attributes:
-        kind: "simulated", or the name of the table.
-        number: of the set.
+        kind: "simulated", a class of these, or the name of the table.
+        number: its seed, or `MEASURED`.
         amounts, spectra: of the samples.
         true, unknowns: amounts and spectra of the unknowns.
     """
@@ -264,7 +297,7 @@ class MixtureFold(NamedTuple):
         shuffled = np.random.default_rng(0).permutation(composition.max() + 1)
         part = shuffled[composition] % min(parts, len(shuffled))
         outs = [part == number for number in range(part.max() + 1)]
-        return [cls(name, 0, amounts[~o], spectra[~o], amounts[o], spectra[o]) for o in outs]
+        return [cls(name, MEASURED, amounts[~o], spectra[~o], amounts[o], spectra[o]) for o in outs]
 
 
 def estimated_mixtures(fold: MixtureFold, report: Progress = silent) -> list[dict[str, object]]:
@@ -276,11 +309,14 @@ def estimated_mixtures(fold: MixtureFold, report: Progress = silent) -> list[dic
     low, high = np.moveaxis(found.intervals, -1, 0)
     joint, one = found.holds(fold.true), (low <= fold.true) & (fold.true <= high)
     estimates = calibration.by_method(fold.unknowns) | {"combined": found.amounts}
+    plain = fit_inverse(fold.spectra, fold.amounts, calibration.design.composition)
+    estimates |= {key: plain[key[:4].rstrip().lower()].estimates(fold.unknowns) for key in PLAIN}
     ranges, rows = calibration.design.ranges, []
     for unknown, substance in np.ndindex(*fold.true.shape):
         at = unknown, substance
         facts = {"kind": fold.kind, "set": fold.number, "substance": substance}
         facts |= {"substances": len(ranges), "seconds": seconds, "fits": found.fits[unknown]}
+        facts["compositions"] = calibration.design.compositions
         errors = {key: (e[at] - fold.true[at]) / ranges[substance] for key, e in estimates.items()}
         rows.append(facts | {"joint": joint[unknown], "one": one[at]} | errors)
     report(1)

@@ -5,6 +5,11 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+ONE_THREAD = dict.fromkeys(
+    ("MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+)
+"""Environment in which an operation of torch (which obeys the first) or BLAS takes one thread."""
+
 _PROCESSORS = Path("/proc/cpuinfo")
 
 
@@ -20,9 +25,11 @@ def machine() -> dict[str, str | int | None]:
 
 
 def usable_cores() -> int:
-    """Number of processor cores that this process may use."""
+    """Number of processor cores that this process may use, at most OMP_NUM_THREADS if it is set."""
     affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    most = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(cores, int(most))) if most.isdecimal() else cores
 
 
 def processor() -> str:

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from geonode.errors import ArtifactError, GeonodeError, remedy
+from geonode.machine import ONE_THREAD
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -26,8 +27,9 @@ EXHAUSTED = {
     "allocate": "lower memory_mb in the parameter file, close other programs, or raise `ulimit -v`",
     "Too many open files": "raise `ulimit -n`",
     "start new thread": "raise `ulimit -u`",
+    "CUDA error": "look for the GPU with `nvidia-smi`, or compute on the CPU",
 }
-"""What to do, by what torch and Python say where the system gives no more."""
+"""What to do, by what torch and Python say where the system gives no more, or lost a GPU."""
 
 
 def printable(text: str) -> str:
@@ -69,6 +71,7 @@ class OneLine:
     def main(self, *given: Any, **named: Any) -> Any:
         """Run the command line; what the terminal cannot encode is replaced by a question mark."""
         _collect_seldom()
+        os.environ.update(ONE_THREAD)
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")
@@ -87,8 +90,12 @@ class OneLine:
                 raise
             if ctx.params.get("verbose") or ctx.params.get("log_level") == "debug":
                 remark("".join(traceback.format_exception(error)).rstrip())
-            refuse(line)
+            refuse(self.said(line))
             raise typer.Exit(2) from error
+
+    def said(self, line: str) -> str:
+        """A message as this command line says it."""
+        return line
 
 
 class OneLineCommand(OneLine, TyperCommand):
@@ -101,7 +108,7 @@ def _line(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, OSError) and error.errno != errno.EPIPE:
         return f"{error}{remedy(error)}"
-    said = " ".join(str(error).split())
+    said = str(error).split("\n", 1)[0].strip()  # torch goes on with hints for its developers
     if isinstance(error, MemoryError):
         said = said or "found no memory to allocate"
     advice = [advice for part, advice in EXHAUSTED.items() if part in said]

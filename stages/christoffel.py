@@ -10,7 +10,7 @@ def app(parameters: Parameters) -> str:
     """Evaluate Christoffel symbols and ln sqrt(g) on the grid, and check them in float64."""
     import torch
 
-    from geonode.compute.device import Device, one_thread
+    from geonode.compute.device import Device
     from geonode.compute.processes import open_engine
     from geonode.geometry.chebyshev import ChebyshevSource
     from geonode.geometry.grid import uniform_nodes
@@ -36,7 +36,6 @@ def app(parameters: Parameters) -> str:
         largest_degree=block.largest_degree,
     )
     with (
-        one_thread(),  # or the last digits would depend on the number of cores
         open_engine(parameters.engine, SHARED) as engine,
         progress("evaluating grids", source.models) as report,
     ):

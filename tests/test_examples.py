@@ -83,3 +83,14 @@ def test_the_reader_of_the_guide_reads_a_file(tmp_path):
     sheet = example("read_json")(path)
     assert (sheet.names, sheet.axis_unit) == (["10 ppb", "0 ppb"], "nm")
     np.testing.assert_array_equal(sheet.values, [[1, 2], [0, 0]])
+
+
+def test_the_mixtures_are_what_their_script_makes(tmp_path, monkeypatch):
+    folder = ROOT / "data/examples"
+    (script,) = re.findall(
+        r"^```python\n(.*?)^```", (folder / "README.md").read_text(), re.S | re.M
+    )
+    monkeypatch.chdir(tmp_path)
+    exec(compile(script, "README.md", "exec"), {})
+    for name in ("mixtures.csv", "mixtures_test.csv"):
+        assert (tmp_path / name).read_text() == (folder / name).read_text()

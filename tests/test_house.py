@@ -39,14 +39,23 @@ def test_functions_fit_on_a_screen_and_files_are_short():
     assert not long
 
 
-def test_what_needs_no_tensors_starts_without_torch():
-    ground = [f"geonode/{name}.py" for name in ("cli", "config", "errors", "progress", "terminal")]
-    chosen = [*files("geonode/spectra", "geonode/commands", "stages"), *ground]
+GROUND = [f"geonode/{name}.py" for name in ("cli", "config", "errors", "progress", "terminal")]
+WITHOUT = {
+    "what needs no tensors": (
+        [*files("geonode/spectra", "geonode/commands", "stages"), *GROUND],
+        {"torch", "altair", "sklearn", "scipy"},
+    ),
+    "estimates by a file": (
+        ["geonode/calibration/saved.py", "geonode/report/results.py"],
+        {"altair", "sklearn", "pandas", "scipy.stats"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("chosen", "absent"), WITHOUT.values(), ids=WITHOUT)
+def test_what_must_start_quickly_imports_nothing_slow(chosen, absent):
     modules = [file.removesuffix(".py").replace("/", ".") for file in chosen]
-    code = (
-        f"import sys, {', '.join(modules)}\n"
-        "print(sorted({'torch', 'altair', 'sklearn', 'scipy'} & set(sys.modules)))"
-    )
+    code = f"import sys, {', '.join(modules)}\nprint(sorted({absent} & set(sys.modules)))"
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -142,15 +142,24 @@ def test_a_name_that_no_disk_takes_is_one_line(tmp_path, monkeypatch, words):
     assert_refused(call(*words), "File name too long", LONG)
 
 
+MEMORY = "lower memory_mb in the parameter file, close other programs, or raise `ulimit -v`"
+
+
+def lose_the_gpu():
+    """Raise what torch says when a GPU does not answer."""
+    raise RuntimeError("CUDA error: unspecified launch failure\nCompile with TORCH_USE_CUDA_DSA.")
+
+
 @pytest.mark.parametrize(
-    ("fail", "said"),
+    ("fail", "said", "advice"),
     [
-        (lambda: torch.empty(10**16), "allocate 40000000000000000 bytes"),
-        (lambda: np.empty(10**16), "Unable to allocate 71.1 PiB"),
-        (lambda: bytearray(10**16), "no memory to allocate"),
+        (lambda: torch.empty(10**16), "allocate 40000000000000000 bytes", MEMORY),
+        (lambda: np.empty(10**16), "Unable to allocate 71.1 PiB", MEMORY),
+        (lambda: bytearray(10**16), "no memory to allocate", MEMORY),
+        (lose_the_gpu, "CUDA error: unspecified launch failure; ", "`nvidia-smi`"),
     ],
 )
-def test_too_little_memory_is_one_line(tmp_path, monkeypatch, fail, said):
+def test_what_the_machine_refuses_is_one_line(tmp_path, monkeypatch, fail, said, advice):
     @stage("generate")
     def app(parameters: Parameters) -> str:
         """Take memory."""
@@ -159,7 +168,7 @@ def test_too_little_memory_is_one_line(tmp_path, monkeypatch, fail, said):
     monkeypatch.chdir(tmp_path)
     Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
     refused = CliRunner().invoke(app, [])
-    assert_refused(refused, said, "lower memory_mb", "`ulimit -v`")
+    assert_refused(refused, said, advice)
     seen = CliRunner().invoke(app, ["--log-level", "debug"]).stderr
     assert "Traceback" in seen
 

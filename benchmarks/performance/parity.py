@@ -13,7 +13,7 @@ from torch import Tensor
 from benchmarks.performance.benchmark import Kernels
 from benchmarks.performance.timing import Quartiles
 from benchmarks.sequential import MetricModule, SequentialDecoder, SequentialSolver
-from geonode.compute.device import one_thread
+from geonode.compute.threads import one_thread
 from geonode.config import DecodersParameters
 from geonode.evaluation.scores import pooled_r2
 from geonode.geometry.metric import Metric

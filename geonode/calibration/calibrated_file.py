@@ -1,9 +1,10 @@
 """Calibration with the series of one file, and what its page and tables say about it."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -55,6 +56,104 @@ def read_unknown(file: Path, series: Series | MixtureSeries, sheet: str | None =
     return spectra
 
 
+class Estimate(Protocol):
+    """Estimates of one unknown spectrum, whatever estimated it."""
+
+    @property
+    def name(self) -> str:
+        """Name of the spectrum."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the spectrum may be one of those calibrated with."""
+
+    @property
+    def numbers(self) -> list[tuple[float, float, float]]:
+        """Amount and ends of its 90% interval, of every substance."""
+
+
+E = TypeVar("E", bound=Estimate)
+
+
+@dataclass(frozen=True, eq=False)
+class AnyCalibration(ABC, Generic[E]):
+    """What a calibration file holds, of one substance or several, and what it was used on.
+
+    Attributes:
+        source: name of the file calibrated with.
+        series: what was measured.
+        unknowns: files of unknown spectra, each with the estimates of its spectra.
+        controls: samples of known amounts among the unknowns.
+        validations: by samples that the calibration does not know, one of every substance.
+        correction: of its estimates by standards.
+        about: source and options of the calibration, for records.
+        record: of these results.
+    """
+
+    source: str
+    series: Any
+    unknowns: list[tuple[str, list[E]]] = field(default_factory=list, kw_only=True)
+    controls: list[Control] = field(default_factory=list, kw_only=True)
+    validations: list[Validation] = field(default_factory=list, kw_only=True)
+    correction: Correction | None = field(default=None, kw_only=True)
+    about: dict[str, str] = field(default_factory=dict, kw_only=True)
+    record: list[tuple[str, str]] = field(default_factory=list, kw_only=True)
+
+    @property
+    @abstractmethod
+    def counted(self) -> str:
+        """What was calibrated with, in words."""
+
+    @property
+    @abstractmethod
+    def sentence(self) -> str:
+        """The verdict, with warnings."""
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """Name, for people, of what estimates."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> str:
+        """Unit of all amounts; "1" if it is not known, or not one."""
+
+    @property
+    @abstractmethod
+    def substances(self) -> list[str]:
+        """What estimates are of, to be added to names; with units if these differ."""
+
+    @abstractmethod
+    def estimated(self, file: Path, spectra: Spectra) -> list[E]:
+        """Estimates of measured spectra, with the correction if there is one.
+
+        Args:
+            file: theirs, for messages.
+            spectra: of `read_unknown`.
+
+        Raises:
+            SpectraError: interpolated to their axis, what was calibrated with would be estimated
+                wrongly, or a spectrum is too flat for a step of the preprocessing.
+        """
+
+    def with_unknown(self, file: Path, spectra: Spectra, name: str | None = None) -> Self:
+        """Calibration to which the estimates of a file of unknown spectra are added.
+
+        Args:
+            file: the file.
+            spectra: of `read_unknown`.
+            name: of the file, for tables; None: without its folder.
+        """
+        unknowns = [*self.unknowns, (name or file.name, self.estimated(file, spectra))]
+        return replace(self, unknowns=unknowns)
+
+    @property
+    def misfits(self) -> list[str]:
+        """Names of the unknown spectra that fit nowhere."""
+        return [one.name for _, found in self.unknowns for one in found if not one.fits]
+
+
 class Unknown(NamedTuple):
     """Estimates of one unknown spectrum.
 
@@ -71,34 +170,34 @@ class Unknown(NamedTuple):
     high: float
     uncorrected: float
 
+    @property
+    def name(self) -> str:
+        """Name of the spectrum."""
+        return self.of_geonode.name
+
+    @property
+    def fits(self) -> bool:
+        """Whether the spectrum may be one of the series."""
+        return self.of_geonode.fits
+
+    @property
+    def numbers(self) -> list[tuple[float, float, float]]:
+        """The concentration and the ends of its interval."""
+        return [(self.concentration, self.low, self.high)]
+
 
 @dataclass(frozen=True, eq=False)
-class CalibratedFile:
+class CalibratedFile(AnyCalibration[Unknown]):
     """Calibration with the series of a file, as its page and tables show it.
 
     Attributes:
-        source: name of the file.
-        series: what was measured.
         calibration: of the mean spectra of its levels, with a curve; unknowns are single scans.
         curve: of geonode.
-        unknowns: files of unknown spectra, each with the estimates of its spectra.
-        controls: samples of known concentration among the unknowns.
-        validation: of the calibration by samples that it does not know.
-        correction: of its estimates by standards.
-        about: source and options of the calibration, for records.
-        record: of these results.
     """
 
-    source: str
     series: Series
     calibration: Calibration
     curve: Curve
-    unknowns: list[tuple[str, list[Unknown]]]
-    controls: list[Control] = field(default_factory=list)
-    validation: Validation | None = None
-    correction: Correction | None = None
-    about: dict[str, str] = field(default_factory=dict)
-    record: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -118,7 +217,7 @@ class CalibratedFile:
         )
         if found.curve is None:
             raise TrainingError(found.absent)
-        return cls(source, series, found, found.curve, [])
+        return cls(source, series, found, found.curve)
 
     @staticmethod
     def steps(series: Series) -> int:
@@ -127,34 +226,13 @@ class CalibratedFile:
         return int(folds_of(levels, np.arange(len(levels))).max()) + 1
 
     def estimated(self, file: Path, spectra: Spectra) -> list[Unknown]:
-        """Estimates of measured spectra, with the correction if there is one.
-
-        Args:
-            file: theirs, for messages.
-            spectra: of `read_unknown`.
-
-        Raises:
-            SpectraError: interpolated to their axis, the series no longer gives its own levels.
-        """
+        """Estimates of measured spectra, as of `AnyCalibration`."""
         with errors_naming(file):
             rows = estimated(self.curve, self.series, spectra)
             values = own_values(self.series, spectra)
         raw, _ = self.calibration.estimate(values)
         numbers = np.column_stack([*self._estimates(values), raw]).tolist()
         return [Unknown(row, *four) for row, four in zip(rows, numbers, strict=True)]
-
-    def with_unknown(
-        self, file: Path, spectra: Spectra, name: str | None = None
-    ) -> "CalibratedFile":
-        """Calibration to which the estimates of a file of unknown spectra are added.
-
-        Args:
-            file: the file.
-            spectra: of `read_unknown`.
-            name: of the file, for tables; None: without its folder.
-        """
-        unknowns = [*self.unknowns, (name or file.name, self.estimated(file, spectra))]
-        return replace(self, unknowns=unknowns)
 
     def estimate(
         self, spectra: Float[np.ndarray, "unknown wavelength"]
@@ -189,6 +267,16 @@ class CalibratedFile:
     def scans(self) -> tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]:
         """Place of the level of every scan, and its spectrum."""
         return scans_of(self.series)
+
+    @property
+    def substances(self) -> list[str]:
+        """One, without a name."""
+        return [""]
+
+    @property
+    def counted(self) -> str:
+        """Number of levels."""
+        return f"{len(self.series.concentrations)} levels"
 
     @property
     def method(self) -> str:

@@ -19,9 +19,8 @@ of the samples of one normal population:
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
-from scipy.stats import f as fisher
-from scipy.stats import norm
+from jaxtyping import Bool, Float, Int
+from scipy.special import fdtri, ndtri  # scipy.stats takes 0.3 s to import
 
 from geonode.calibration.methods import CALIBRATIONS, ON_SCORES, ROUNDING, Fitted, Linear, own_basis
 
@@ -35,7 +34,10 @@ class Diagnostics:
 
     Attributes:
         key: "pls" or "pcr".
-        components: their number.
+        centre: mean spectrum.
+        rotation: scores are the deviations from it times these.
+        loadings: spectra of the components.
+        sizes: sums of the squared scores of the samples.
         vector: concentration per unit of the signal at every wavelength.
         leverages: of the samples.
         leverage_limit: theirs; None: there are too few samples for one.
@@ -46,13 +48,28 @@ class Diagnostics:
     """
 
     key: str
-    components: int
+    centre: Float[np.ndarray, "wavelength"]
+    rotation: Float[np.ndarray, "wavelength component"]
+    loadings: Float[np.ndarray, "component wavelength"]
+    sizes: Float[np.ndarray, "component"]
     vector: Float[np.ndarray, "wavelength"]
     leverages: Float[np.ndarray, "sample"]
     leverage_limit: float | None
     residuals: Float[np.ndarray, "sample"]
     residual_limit: float | None
     rmsecv: dict[str, Float[np.ndarray, "component"]]
+
+    @property
+    def components(self) -> int:
+        """Number of components."""
+        return len(self.sizes)
+
+    @property
+    def inside(self) -> Bool[np.ndarray, "sample"]:
+        """Whether samples are within both limits."""
+        leverage = np.inf if self.leverage_limit is None else self.leverage_limit
+        residual = np.inf if self.residual_limit is None else self.residual_limit
+        return (self.leverages <= leverage) & (self.residuals <= residual)
 
     @classmethod
     def of(
@@ -79,11 +96,15 @@ class Diagnostics:
         rotation, sizes = fit.rotation[:, :count], fit.sizes[:count]
         centred = spectra - fit.centre
         scores = centred @ rotation
-        left = centred - scores @ (scores.T @ centred / sizes[:, None])
+        loadings = scores.T @ centred / sizes[:, None]
+        left = centred - scores @ loadings
         samples = len(spectra)
         return cls(
             key,
-            count,
+            fit.centre,
+            rotation,
+            loadings,
+            sizes,
             rotation @ fit.slopes[:count],
             1 / samples + np.sum(scores**2 / sizes, axis=1),
             leverage_limit(samples, count),
@@ -98,7 +119,7 @@ def leverage_limit(samples: int, components: int) -> float | None:
     freedom = samples - components - 1
     if freedom < 1 or not components:
         return None
-    ratio = components * float(fisher.ppf(HELD, components, freedom)) / freedom
+    ratio = components * float(fdtri(components, freedom, HELD)) / freedom
     return 1 / samples + (samples - 1) / samples * ratio / (ratio + 1)
 
 
@@ -117,7 +138,7 @@ def residual_limit(
         return None
     one, two, three = (float(np.sum(eigenvalues**power)) for power in (1, 2, 3))
     power = 1 - 2 * one * three / (3 * two**2)
-    spread = float(norm.ppf(HELD)) * np.sqrt(2 * two * power**2) / one
+    spread = float(ndtri(HELD)) * np.sqrt(2 * two * power**2) / one
     return float(one * (1 + spread + two * power * (power - 1) / one**2) ** (1 / power))
 
 

@@ -6,12 +6,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import pdist, squareform
-from scipy.stats import binom
+from scipy.special import bdtr  # scipy.stats takes 0.3 s to import
 
 from geonode.calibration.intervals import ErrorLaw, Sets, are_held, intervals_left_out
 from geonode.calibration.methods import CALIBRATIONS, Fitted, fitted, folds_of
 from geonode.calibration.verdict import NAMES, Verdict, chosen_without
-from geonode.compute.device import in_threads
+from geonode.compute.threads import in_threads, one_thread
 from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate
@@ -65,6 +65,7 @@ class Calibration:
     sets: dict[str, Sets]
 
     @classmethod
+    @one_thread()
     def fit(
         cls,
         spectra: Spectra,
@@ -139,6 +140,7 @@ class Calibration:
             law = ErrorLaw.of(concentrations[of], errors[of] + away, leverages[of], groups[of])
         return cls(concentrations, found, curve, absent, verdict, chosen, law, sets)
 
+    @one_thread()
     def estimate(
         self, spectra: Float[np.ndarray, "unknown wavelength"]
     ) -> tuple[Float[np.ndarray, "unknown"], Float[np.ndarray, "unknown 2"]]:
@@ -166,6 +168,7 @@ class Calibration:
         half = self.law.half_widths(middle, chosen.leverages_of(spectra))
         return middle, np.stack([middle - half, middle + half], axis=1)
 
+    @one_thread()
     def by_geonode(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> Estimates:
         """Concentrations and 90% sets of unknown spectra by geonode, whatever the method is.
 
@@ -258,4 +261,4 @@ def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets]) -> str:
 
 def _are_few(held: np.ndarray) -> bool:
     """Whether it is unlikely that so few sets hold, if nine of ten should."""
-    return bool(binom.cdf(held.sum(), len(held), COVERAGE) < UNLIKELY)
+    return bool(bdtr(held.sum(), len(held), COVERAGE) < UNLIKELY)

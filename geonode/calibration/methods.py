@@ -20,7 +20,6 @@ from functools import partial
 
 import numpy as np
 from jaxtyping import Float, Int
-from threadpoolctl import threadpool_limits
 
 from geonode.mixtures.partial_least_squares import ROUNDING, components, own_basis
 from geonode.spectra.series import Series
@@ -300,23 +299,22 @@ def fitted(
         kept = ~np.isin(folds, left_out)
         return fit(concentrations[kept], taken[kept])
 
-    with threadpool_limits(1):  # matrices of this size are slower with several threads
-        whole = fit(concentrations, taken)
-        options = whole.estimates(taken[:1]).shape[1]
-        estimates, leverages = np.empty((2, len(taken), options))
-        inner = np.zeros((count, options))
-        for one in range(count if count > 1 else 0):
-            at = folds == one
-            of_fold = without(one)
-            estimates[at], leverages[at] = (
-                of_fold.estimates(taken[at]),
-                of_fold.leverages(taken[at]),
-            )
-            for other in range(one if count > 2 and options > 1 else 0):
-                of_pair = without(one, other)
-                for outer, left in ((one, folds == other), (other, at)):
-                    errors = of_pair.estimates(taken[left]) - concentrations[left, None]
-                    inner[outer] += np.sum(errors**2, axis=0)
+    whole = fit(concentrations, taken)
+    options = whole.estimates(taken[:1]).shape[1]
+    estimates, leverages = np.empty((2, len(taken), options))
+    inner = np.zeros((count, options))
+    for one in range(count if count > 1 else 0):
+        at = folds == one
+        of_fold = without(one)
+        estimates[at], leverages[at] = (
+            of_fold.estimates(taken[at]),
+            of_fold.leverages(taken[at]),
+        )
+        for other in range(one if count > 2 and options > 1 else 0):
+            of_pair = without(one, other)
+            for outer, left in ((one, folds == other), (other, at)):
+                errors = of_pair.estimates(taken[left]) - concentrations[left, None]
+                inner[outer] += np.sum(errors**2, axis=0)
     if count == 1:
         estimates[:], leverages[:] = concentrations.mean(), 1 / len(taken)
     size = len(taken), float(np.ptp(concentrations))

@@ -3,67 +3,84 @@
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
 from geonode import __version__
-from geonode.calibration.calibrated_file import CalibratedFile, read_unknown
+from geonode.calibration.calibrated_file import AnyCalibration, read_unknown
 from geonode.calibration.checks import Control, Correction, Validation
+from geonode.config import SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.axis import require_axis
 from geonode.progress import Progress, silent
 from geonode.spectra.headers import same_unit
-from geonode.spectra.reading import FORMATS, Spectra, errors_naming, read_known
+from geonode.spectra.mixture_series import MixtureSeries, read_mixtures
+from geonode.spectra.reading import FORMATS, UNCHOSEN, Choices, Spectra, errors_naming, read_known
 from geonode.spectra.series import Series
-from geonode.wording import quantity
+from geonode.wording import listed, quantity
 
 OPTIONS = "options"
 WILD = ("*", "?", "[")
+WORKBOOK = ".xlsx"
+
+C = TypeVar("C", bound=AnyCalibration[Any])
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Spectra of known concentration, to judge or to correct a calibration.
+    """Spectra of known amounts, to judge or to correct a calibration.
 
     Attributes:
         file: their file.
+        table: of their concentrations, if they are not in the file.
         spectra: on an axis that covers that of the series.
-        concentrations: theirs.
+        amounts: theirs, of every substance.
     """
 
     file: Path
+    table: Path | None
     spectra: Spectra
-    concentrations: Float[np.ndarray, "spectrum"]
+    amounts: Float[np.ndarray, "spectrum substance"]
 
     @classmethod
-    def read(cls, file: Path, series: Series) -> "Known":
-        """Read a file whose names are concentrations in the unit of a series.
+    def read(
+        cls, file: Path, series: Series | MixtureSeries, choices: Choices = UNCHOSEN
+    ) -> "Known":
+        """Read a file of known amounts, in the units of a series, as one of that is read.
 
         Raises:
-            SpectraError: it cannot be read, gives no concentrations, or its unit or axis is
-                another; or a concentration is out of the range of the series.
+            SpectraError: it cannot be read, gives no amounts of the substances, or its unit or axis
+                is another; or an amount is out of the range of the series.
         """
-        spectra, levels, unit = read_known(file)
-        expected = series.labels["concentration_unit"]
+        choices = _suiting(file, choices)
+        if isinstance(series, MixtureSeries):
+            spectra, amounts, units = _mixtures(file, choices, series.substances)
+            known, expected = series.amounts, series.units
+        else:
+            spectra, levels, unit = read_known(file, choices)
+            amounts, units = levels[:, None], (unit or "1",)
+            known, expected = series.concentrations[:, None], (series.labels["concentration_unit"],)
         with errors_naming(file):
-            if unit is not None and expected != "1" and not same_unit(unit, expected):
-                raise SpectraError(
-                    f"found concentrations in {unit}, expected {expected} as in the calibration"
-                )
-            low, high = series.concentrations[[0, -1]].tolist()
-            outside = levels[(levels < low) | (levels > high)]
-            if outside.size:
-                raise SpectraError(
-                    f"found a concentration of {quantity(float(outside[0]), expected)}, expected "
-                    f"{low:g} to {quantity(high, expected)} as calibrated; leave it out"
-                )
+            for column, own, unit, one in zip(amounts.T, known.T, units, expected, strict=True):
+                if "1" not in (unit, one) and not same_unit(unit, one):
+                    raise SpectraError(
+                        f"found concentrations in {unit}, expected {one} as in the calibration"
+                    )
+                low, high = float(own.min()), float(own.max())
+                outside = column[(column < low) | (column > high)]
+                if outside.size:
+                    raise SpectraError(
+                        f"found a concentration of {quantity(float(outside[0]), one)}, expected "
+                        f"{low:g} to {quantity(high, one)} as calibrated; leave it out"
+                    )
             require_axis(series, spectra)
-        return cls(file, spectra, levels)
+        return cls(file, choices.concentrations, spectra, amounts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,43 +89,55 @@ class Routine:
 
     Attributes:
         unknowns: spectra by file.
-        controls: known concentrations by name of a spectrum among them, or of its file if that
-            holds no other.
+        controls: known amounts of every substance by name of a spectrum among them, or of its
+            file if that holds no other.
         validation: samples to judge the calibration by.
         standards: samples to correct it by.
+        asked: options that these were read with.
     """
 
     unknowns: dict[Path, Spectra]
-    controls: dict[str, float]
+    controls: dict[str, list[float]]
     validation: Known | None
     standards: Known | None
+    asked: dict[str, Any]
 
     @classmethod
     def read(
         cls,
-        series: Series,
+        series: Series | MixtureSeries,
         unknowns: list[Path],
         controls: list[str],
         validation: Path | None,
         standards: Path | None,
-        sheet: str | None = None,
+        choices: Choices = UNCHOSEN,
     ) -> "Routine":
         """Read all files.
 
         Args:
             series: of the calibration.
             unknowns: files, patterns of names, and folders of tables.
-            controls: each NAME=CONCENTRATION.
+            controls: each NAME=CONCENTRATION, of several substances NAME=AMOUNT,AMOUNT in their
+                order.
             validation: samples to judge by.
             standards: samples to correct by.
-            sheet: of workbooks of unknowns.
+            choices: what files leave open: the sheet of all workbooks, and where those of known
+                concentration have it.
 
         Raises:
             SpectraError: a file cannot be read, or its axis, unit or range is another.
-            ParameterError: a control is no number, or none of the spectra.
+            ParameterError: a control is no number, or none of the spectra; or there are standards
+                of several substances.
         """
-        known = [_control(one) for one in controls]
-        spectra = {one: read_unknown(one, series, sheet) for one in tables_of(unknowns)}
+        several = series.substances if isinstance(series, MixtureSeries) else ()
+        if several and standards:
+            expected = "none: a line corrects one substance, which calibrate --target NAME takes"
+            raise ParameterError(OPTIONS, "--standards", str(standards), expected)
+        known = [_control(one, several) for one in controls]
+        spectra = {
+            one: read_unknown(one, series, _suiting(one, choices).sheet)
+            for one in tables_of(unknowns)
+        }
         names = {name for path, one in spectra.items() for name in _names(path, one.names)}
         for name, count in Counter(name for name, _ in known).items():
             if count > 1:
@@ -117,16 +146,21 @@ class Routine:
                 expected = f"the name of a spectrum, such as {', '.join(sorted(names)[:3])}"
                 raise ParameterError(OPTIONS, "--control", name, expected)
         judge, correct = (
-            None if one is None else Known.read(one, series) for one in (validation, standards)
+            None if one is None else Known.read(one, series, choices)
+            for one in (validation, standards)
         )
-        return cls(spectra, dict(known), judge, correct)
+        said = asdict(choices).items()
+        asked = {key: value for key, value in said if value != getattr(UNCHOSEN, key)}
+        return cls(spectra, dict(known), judge, correct, asked)
 
     @property
     def files(self) -> list[Path]:
         """All files that were read."""
-        return [*self.unknowns, *(one.file for one in (self.validation, self.standards) if one)]
+        known = [one for one in (self.validation, self.standards) if one]
+        tables = [one.table for one in known if one.table]
+        return [*dict.fromkeys([*self.unknowns, *(one.file for one in known), *tables])]
 
-    def used(self, file: CalibratedFile, report: Progress = silent) -> CalibratedFile:
+    def used(self, file: C, report: Progress = silent) -> C:
         """A calibration, corrected by the standards, with all estimates.
 
         Args:
@@ -138,31 +172,42 @@ class Routine:
         """
         if self.standards:
             found = file.estimated(self.standards.file, self.standards.spectra)
-            by_line = np.array([one.concentration for one in found])
+            by_line = np.array([one.numbers[0][0] for one in found])
             name, names = str(self.standards.file), self.standards.spectra.names
-            line = Correction(name, names, self.standards.concentrations, by_line)
+            line = Correction(name, names, self.standards.amounts[:, 0], by_line)
             file = replace(file, correction=line)
         if self.validation:
             found = file.estimated(self.validation.file, self.validation.spectra)
-            numbers = np.array([[one.concentration, one.low, one.high] for one in found])
-            fits = np.array([one.of_geonode.fits for one in found])
+            numbers = np.array([one.numbers for one in found])
+            fits = np.array([one.fits for one in found])
             name, names = str(self.validation.file), self.validation.spectra.names
-            known = self.validation.concentrations
-            judged = Validation(name, names, known, numbers[:, 0], numbers[:, 1:], fits)
-            file = replace(file, validation=judged)
+            judged = [
+                Validation(_of(name, substance), names, known, each[:, 0], each[:, 1:], fits)
+                for substance, known, each in zip(
+                    file.substances, self.validation.amounts.T, numbers.swapaxes(0, 1), strict=True
+                )
+            ]
+            file = replace(file, validations=judged)
         same = Counter(path.name for path in self.unknowns)
         for path, spectra in self.unknowns.items():
             name = path.name if same[path.name] == 1 else str(path)
             file = file.with_unknown(path, spectra, name)
             report(len(spectra.names))
         controls = [
-            Control(path, name, self.controls[name], *one[1:4], one.of_geonode.fits)
+            Control(path, _of(name, substance), known, middle, low, high, one.fits)
             for path, found in file.unknowns
             for one in found
-            for name in _names(Path(path), [one.of_geonode.name], alone=len(found) == 1)
+            for name in _names(Path(path), [one.name], alone=len(found) == 1)
             if name in self.controls
+            for substance, known, (middle, low, high) in zip(
+                file.substances, self.controls[name], one.numbers, strict=True
+            )
         ]
         return replace(file, controls=controls)
+
+
+UNUSED = Routine({}, {}, None, None, {})
+"""A calibration that was not used yet."""
 
 
 def tables_of(given: list[Path]) -> list[Path]:
@@ -189,22 +234,60 @@ def tables_of(given: list[Path]) -> list[Path]:
     return found
 
 
+def _suiting(file: Path, choices: Choices) -> Choices:
+    """Choices without the sheet, which only workbooks have."""
+    return choices if file.suffix.lower() == WORKBOOK else replace(choices, sheet=None)
+
+
 def _names(path: Path, names: list[str], *, alone: bool | None = None) -> list[str]:
     """Names of spectra, and that of the file of a single one, which often has none of its own."""
     alone = len(names) == 1 if alone is None else alone
     return list(dict.fromkeys([*names, path.stem])) if alone else names
 
 
-def _control(text: str) -> tuple[str, float]:
-    name, _, number = text.rpartition("=")
+def _of(name: str, substance: str) -> str:
+    return f"{name}, {substance}" if substance else name
+
+
+def _control(text: str, several: Sequence[str]) -> tuple[str, list[float]]:
+    name, _, numbers = text.rpartition("=")
     try:
-        known = float(number)
+        known = [float(one) for one in (numbers.split(",") if several else [numbers])]
     except ValueError:
-        known = np.nan
-    if not name or not np.isfinite(known) or known < 0:
+        known = []
+    if not name or len(known) != max(len(several), 1) or not 0 <= min(known) <= max(known) < np.inf:
         expected = "NAME=CONCENTRATION, a number that is not negative, such as QC=20"
+        if several:
+            such = ",".join("20" for _ in several)
+            expected = f"NAME and amounts of {listed([*several])}, none negative, such as QC={such}"
         raise ParameterError(OPTIONS, "--control", text, expected)
     return name, known
+
+
+def _mixtures(
+    file: Path, choices: Choices, substances: tuple[str, ...]
+) -> tuple[Spectra, Float[np.ndarray, "spectrum substance"], tuple[str, ...]]:
+    """Spectra of a table of mixtures as they were measured, with the amounts of substances.
+
+    Raises:
+        SpectraError: it cannot be read, or has other substances.
+    """
+    second = None if choices.concentrations is None else str(choices.concentrations)
+    asked = SpectraParameters(
+        source=str(file),
+        sheet=choices.sheet,
+        concentrations=second,
+        target=choices.target,
+        concentration_unit=None,
+    )
+    found = read_mixtures(asked)
+    if found is None or {*found.substances} != {*substances}:
+        there = "one amount, or none" if found is None else listed([*found.substances])
+        raise SpectraError(f"{file}: found {there}, expected amounts of {listed([*substances])}")
+    places = [found.substances.index(one) for one in substances]
+    about = found.axis, found.labels["axis"], found.labels["axis_unit"]
+    spectra = Spectra(found.samples, *about, found.signal, np.empty(0))
+    return spectra, found.amounts[:, places], tuple(found.units[at] for at in places)
 
 
 # the record
@@ -221,33 +304,33 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def about_series(options: dict[str, Any]) -> dict[str, str]:
-    """Source of a calibration, for its file: checksums, and options as they were given.
+def about_series(parameters: SpectraParameters, method: str) -> dict[str, str]:
+    """Source and options of a calibration, for its file, with the checksums of what was read.
 
     Args:
-        options: of the command by name; `file` and `concentrations` are files.
+        parameters: of the series; those that were given are told.
+        method: as it was asked for.
     """
     about = {"calibration made by": f"geonode {__version__}"}
-    for key, value in options.items():
+    for key, value in parameters.model_dump(mode="json", exclude_unset=True).items():
         if value is None:
             continue
-        name = "calibrated with" if key == "file" else f"option {key.replace('_', '-')}"
-        about[name] = value if isinstance(value, str) else json.dumps(value, default=str)
-        if isinstance(value, Path):
-            about[name] = str(value)
-            about[f"{name}, SHA-256"] = sha256(value)
-    return about
+        name = "calibrated with" if key == "source" else f"option {key.replace('_', '-')}"
+        about[name] = value if isinstance(value, str) else json.dumps(value)
+        if key in ("source", "concentrations"):
+            about[f"{name}, SHA-256"] = sha256(Path(value))
+    return about | {"option method": method}
 
 
 def record(
-    file: CalibratedFile, calibration: Path, files: list[Path], user: str | None = None
+    file: AnyCalibration[Any], calibration: Path, routine: Routine, user: str | None = None
 ) -> list[tuple[str, str]]:
     """The record of results: by what, from what, how and when they were made.
 
     Args:
         file: with its results.
         calibration: the calibration file.
-        files: that results are of.
+        routine: what it was used on.
         user: who made them, if that is to be told.
     """
     unit = file.unit
@@ -261,11 +344,10 @@ def record(
         ("preprocessing", ", ".join(step.said for step in file.series.preprocessing.steps) or "no"),
         ("method", file.method),
     ]
-    for one in files:
+    made += [(f"read with {key}", str(value)) for key, value in routine.asked.items()]
+    for one in routine.files:
         made += [("read", str(one)), ("read, SHA-256", sha256(one))]
     made += [("control", one.sentence(unit)) for one in file.controls]
     if file.correction:
         made.append(("correction", file.correction.sentence(unit)))
-    if file.validation:
-        made.append(("validation", file.validation.sentence(unit)))
-    return made
+    return made + [("validation", one.sentence(unit)) for one in file.validations]

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.stats import wilcoxon
 
 from geonode.calibration.methods import ConcentrationScores
 from geonode.spectra.chart import spans_decades
@@ -147,6 +146,8 @@ class Verdict:
 
         None for the best itself, and where all errors are equal.
         """
+        from scipy.stats import wilcoxon  # noqa: PLC0415 - 0.3 s, which saved ones do not need
+
         errors, of_best = (np.abs(one.estimates - self.levels) for one in (method, self.best))
         apart = errors - of_best
         return float(wilcoxon(apart).pvalue) if apart.any() else None

@@ -6,6 +6,7 @@ modules that compute inside of the function, so that help is quick.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from geonode.config import SpectraParameters
 from geonode.errors import ParameterError
 from geonode.parameter_types import Format
 from geonode.progress import is_quiet, quietly
@@ -22,8 +24,16 @@ from geonode.terminal import OneLine, logged, printable, refuse, remark, tell
 
 PARAMETERS = Path("params.yaml")
 
+MOST_LINES = 50
+"""Largest number of rows, and of sentences, on the screen."""
+
+NAMED = 5
+"""Largest number of names in one line."""
+
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose")
 """Options that may stand before and after the name of a command."""
+
+PARAMETER = re.compile(rf"\bspectra\.({'|'.join(SpectraParameters.model_fields)})\b")
 
 Root = Annotated[
     Path, typer.Option("--root", metavar="DIR", help="Folder of the pipeline, with dvc.yaml.")
@@ -45,6 +55,10 @@ class Commands(OneLine, TyperGroup):
         ours = [one for one in args[:end] if one in ANYWHERE]
         others = [one for one in args[:end] if one not in ANYWHERE]
         return super().parse_args(ctx, [*ours, *others, *args[end:]])
+
+    def said(self, line: str) -> str:
+        """A message that names the option, and not the parameter that it sets."""
+        return PARAMETER.sub(lambda found: f"--{found[1].replace('_', '-')}", line)
 
     def invoke(self, ctx: Any) -> Any:  # a Context of click
         """Run the requested command."""
@@ -87,6 +101,25 @@ def require_destination(
     raise ParameterError("options", option, str(path), expected)
 
 
+def refuse_given(context: typer.Context, options: Sequence[str], expected: str) -> None:
+    """Refuse options that mean nothing here.
+
+    Args:
+        context: of the command.
+        options: names of its arguments.
+        expected: instead of them.
+
+    Raises:
+        ParameterError: one was given.
+    """
+    for name in options:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            found = context.params[name]
+            found = str(found) if isinstance(found, Path) else found
+            raise ParameterError("options", f"--{name.replace('_', '-')}", found, expected)
+
+
 def note(line: str) -> None:
     """Print a note on stderr, except with `--quiet`."""
     if not is_quiet():
@@ -97,6 +130,13 @@ def found_wrong(line: str) -> NoReturn:
     """End a command that found problems, with exit status 1."""
     refuse(line)
     raise typer.Exit(1)
+
+
+def end_with_misfits(names: list[str], total: int) -> None:
+    """End a command with exit status 1 if spectra, of `total`, fit nowhere."""
+    if names:
+        said = ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
+        found_wrong(f"{len(names)} of {total} spectra fit nowhere: {said}")
 
 
 def echo_json(content: dict[str, Any]) -> None:

@@ -1,26 +1,36 @@
 """Command `geonode estimate`: by the model of a pipeline, or by a calibration file."""
 
-import csv
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from geonode.commands.common import (
+    MOST_LINES,
     AsJson,
     CacheDtype,
     Overwrite,
     Root,
     aligned,
     echo_json,
-    found_wrong,
+    end_with_misfits,
     note,
+    refuse_given,
     require_destination,
 )
-from geonode.commands.spectra_file import Controls, SheetName, User, ValidationFile, tell_checks
+from geonode.commands.estimate_by_file import estimate_by_file
+from geonode.commands.spectra_file import (
+    Controls,
+    RenamedColumns,
+    SecondTable,
+    SheetName,
+    Target,
+    User,
+    ValidationFile,
+)
 from geonode.config import EngineParameters, PrecisionParameters
 from geonode.errors import ParameterError
 from geonode.parameter_types import Format
@@ -30,14 +40,18 @@ from geonode.terminal import tell
 if TYPE_CHECKING:
     from geonode.estimation.curve import Curve
     from geonode.estimation.image import Image
+    from geonode.estimation.maps import Pixels
+    from geonode.estimation.model import SpectralModel
     from geonode.estimation.tables import EstimateRow
+    from geonode.spectra.reading import Spectra
     from geonode.spectra.series import Series
 
-MOST_LINES = 50
-"""Largest number of rows, and of sentences, on the screen."""
-
-NAMED = 5
-"""Largest number of names in the last line."""
+FOR_IMAGES = ("workers", "scheduler", "batch_size", "cache_dtype", "device")
+OF_KNOWN = ("concentrations", "replicates", "target")
+FOR_TABLES = ("figure", "control", "validation", "standards", "sheet", *OF_KNOWN)
+BY_MODEL = ("figure", "allow_offset", "allow_scale", "root")
+BY_FILE = ("control", "validation", "standards", "user", *OF_KNOWN)
+"""Options for images, of known spectra, for tables, by a model, and by a calibration file."""
 
 Measured = Annotated[
     list[Path],
@@ -96,8 +110,6 @@ BatchSize = Annotated[
         "1 GB",
     ),
 ]
-
-
 MapDevice = Annotated[
     Literal["cpu", "cuda"] | None,
     typer.Option(
@@ -109,6 +121,7 @@ MapDevice = Annotated[
 
 
 def estimate(
+    context: typer.Context,
     files: Measured,
     calibration: CalibrationFile = None,
     control: Controls = None,
@@ -126,6 +139,9 @@ def estimate(
     cache_dtype: CacheDtype = None,
     device: MapDevice = None,
     sheet: SheetName = None,
+    concentrations: SecondTable = None,
+    replicates: RenamedColumns = "ask",
+    target: Target = None,
     root: Root = Path(),
     as_json: AsJson = False,
 ) -> None:
@@ -137,126 +153,69 @@ def estimate(
     finished tiles.
 
     With --calibration nothing is fitted: all spectra are estimated as when it was made, controls
-    first, and beside --out the other tables and a record are written.
+    first, and beside --out the other tables and a record are written. A calibration of several
+    substances gives a map of each.
     """
-    of_images = {"--workers": workers, "--scheduler": scheduler, "--batch-size": batch_size}
-    of_images |= {"--cache-dtype": cache_dtype, "--device": device}
-    of_model = of_images | {"--figure": figure, "--allow-offset": allow_offset or None}
-    of_model["--allow-scale"] = allow_scale or None
-    of_file: dict[str, Any] = {
-        "--control": control,
-        "--validation": validation,
-        "--standards": standards,
-    }
-    of_file["--user"] = user
+    from geonode.estimation.image import Image  # noqa: PLC0415
+    from geonode.spectra.reading import Choices, read_spectra  # noqa: PLC0415
+
     if calibration is not None:
-        _refuse(of_model, "no such option with --calibration")
-        checks = control or [], validation, standards, sheet
-        _by_calibration(calibration, files, checks, user, out, overwrite, as_json)
+        refuse_given(context, BY_MODEL, "no such option with --calibration")
+    else:
+        refuse_given(context, BY_FILE, "--calibration beside it")
+        if len(files) > 1:
+            raise ParameterError("options", "SPECTRA", str(files[1]), "one file, or --calibration")
+    file, data = files[0], root / "data"
+    require = partial(require_destination, never=(calibration or data, file), overwrite=overwrite)
+    if len(files) == 1 and (image := Image.open(file)) is not None:
+        refuse_given(context, FOR_TABLES, "a file of spectra, or no such option")
+        require("--out", out, ".zarr")
+        maps = MapOptions(workers, scheduler, batch_size, cache_dtype or "float64", device)
+        if calibration is not None:
+            require("--out", record_of(out), ".csv")
+            maps.write_by_file(image, calibration, user, out)
+        else:
+            maps.write_by_model(image, *_read_model(data, allow_offset, allow_scale), out)
         return
-    _refuse(of_file, "--calibration beside it")
-    if len(files) > 1:
-        raise ParameterError("options", "SPECTRA", str(files[1]), "one file, or --calibration")
-    _by_model(files[0], locals(), of_images)
+    refuse_given(context, FOR_IMAGES, "an image, or no such option")
+    if calibration is not None:
+        if validation is None and standards is None:
+            refuse_given(context, OF_KNOWN, "--validation or --standards beside it")
+        choices = Choices(sheet, concentrations, replicates, target)
+        checks = control or [], validation, standards, choices
+        estimate_by_file(calibration, files, *checks, user, out, overwrite, as_json)
+        return
+    require("--out", out, ".csv")
+    require("--figure", figure, ".png")
+    spectra = read_spectra(file, sheet_name=sheet)
+    model, curve = _read_model(data, allow_offset, allow_scale)
+    rows = _estimated(model.series, curve, spectra, out)
+    if figure is not None:
+        from geonode.report.pictures import estimates_figure  # noqa: PLC0415
+
+        estimates_figure(model, curve, spectra, rows, scale=allow_scale).save_png(figure)
+    unit = model.series.labels["concentration_unit"]
+    if as_json:
+        echo_json({"concentration_unit": unit, "spectra": [row.to_json() for row in rows]})
+    else:
+        tell("\n".join(_described(rows, unit)))
+    end_with_misfits([row.name for row in rows if not row.fits], len(rows))
 
 
-def _refuse(options: dict[str, Any], expected: str) -> None:
-    """Refuse options that mean nothing here.
+def record_of(out: Path | None) -> Path | None:
+    """File of the record beside maps."""
+    return None if out is None else out.with_suffix(".record.csv")
+
+
+def _read_model(data: Path, offset: bool, scale: bool) -> tuple["SpectralModel", "Curve"]:
+    """Model of a pipeline, and its curve for single scans.
 
     Raises:
-        ParameterError: one was given.
+        ParameterError: offset or scale is to be allowed, and the preprocessing changes them.
     """
-    for option, value in options.items():
-        if value is not None:
-            found = str(value) if isinstance(value, Path) else value
-            raise ParameterError("options", option, found, expected)
-
-
-def _by_calibration(
-    calibration: Path,
-    given: list[Path],
-    checks: tuple[list[str], Path | None, Path | None, str | None],
-    user: str | None,
-    out: Path | None,
-    overwrite: bool,
-    as_json: bool,
-) -> None:
-    """Estimate by a calibration file; `checks` are the last arguments of `Routine.read`."""
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415
-
-    from geonode.calibration.routine import Routine, record  # noqa: PLC0415
-    from geonode.calibration.saved import load_calibration  # noqa: PLC0415
-    from geonode.estimation.tables import csv_text  # noqa: PLC0415
-    from geonode.report.calibration_files import beside, write_results  # noqa: PLC0415
-    from geonode.report.calibration_tables import result_tables  # noqa: PLC0415
-
-    found = load_calibration(calibration)
-    routine = Routine.read(found.series, given, *checks)
-    require = partial(require_destination, never=(calibration, *routine.files), overwrite=overwrite)
-    require("--out", out, ".csv", ".xlsx")
-    for one in beside(out) if out is not None else ():
-        require("--out", one, ".csv")
-    total = sum(len(one.names) for one in routine.unknowns.values())
-    with threadpool_limits(1, user_api="blas"), bar("estimating", total) as report:
-        found = routine.used(found, report)
-    found = replace(found, record=record(found, calibration, routine.files, user))
-    if out is not None:
-        write_results(found, out)
-    failed = tell_checks(found)
-    if found.correction:
-        tell(f"estimates are {found.correction.sentence(found.unit)}")
-    tables = {table.name: table for table in result_tables(found)}
-    if as_json:
-        of_table = {
-            name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-            for name, table in tables.items()
-        }
-        echo_json({"concentration_unit": found.unit, **of_table})
-    else:
-        shown = tables["unknowns"]
-        text = csv_text(shown.columns, shown.rows[:MOST_LINES])
-        remark = shown.columns.index("remark")
-        cells = [[*row[:6], row[remark]] for row in csv.reader(text.splitlines())]
-        tell("\n".join(aligned(cells)))
-        if len(shown.rows) > MOST_LINES:
-            tell(f"and {len(shown.rows) - MOST_LINES} more; --out writes all of them")
-    if out is not None:
-        note(f"{total} estimates -> {out}")
-    rows = [one.of_geonode for _, of_file in found.unknowns for one in of_file]
-    _end_with([row.name for row in rows if not row.fits], total)
-    if failed:
-        raise typer.Exit(1)
-
-
-def _end_with(wrong: list[str], total: int) -> None:
-    """End with exit status 1 if spectra fit nowhere."""
-    if wrong:
-        names = ", ".join(wrong[:NAMED]) + (", ..." if len(wrong) > NAMED else "")
-        found_wrong(f"{len(wrong)} of {total} spectra fit nowhere: {names}")
-
-
-def _by_model(file: Path, options: dict[str, Any], of_images: dict[str, Any]) -> None:
-    """Estimate by the model of a pipeline; `options` are those of `estimate` by name."""
-    from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.curve import Curve  # noqa: PLC0415
-    from geonode.estimation.image import Image  # noqa: PLC0415
     from geonode.estimation.model import SpectralModel  # noqa: PLC0415
-    from geonode.estimation.tables import csv_text, estimated  # noqa: PLC0415
-    from geonode.spectra.reading import read_spectra  # noqa: PLC0415
-    from geonode.storage.document import write_text  # noqa: PLC0415
 
-    out, figure, overwrite, as_json = (
-        options[name] for name in ("out", "figure", "overwrite", "as_json")
-    )
-    offset, scale = options["allow_offset"], options["allow_scale"]
-    data, image = options["root"] / "data", Image.open(file)
-    require = partial(require_destination, never=(data, file), overwrite=overwrite)
-    require("--out", out, ".zarr" if image is not None else ".csv")
-    require("--figure", figure, ".png")
-    if image is not None:
-        _refuse({"--figure": figure}, "a file of spectra, or no such option")
-    else:
-        _refuse(of_images, "an image, or no such option")
     model = SpectralModel.read(data)
     series = model.series
     if (offset or scale) and not series.preprocessing.keeps_offset_and_scale:
@@ -267,32 +226,25 @@ def _by_model(file: Path, options: dict[str, Any], of_images: dict[str, Any]) ->
             f"neither, as the model is of {series.labels['signal']}, in which offsets and "
             "factors are others",
         )
-    curve_of = partial(Curve.of, series, model.fold, offset=offset, scale=scale, one_scan=True)
-    if image is not None:
-        engine = _engine(options["workers"], options["scheduler"])
-        number: Format = options["cache_dtype"] or "float64"
-        pixels, device = options["batch_size"], options["device"]
-        _write_maps(image, out, curve_of(), series, engine, pixels, number, device)
-        return
-    spectra = read_spectra(file, sheet_name=options["sheet"])
+    return model, Curve.of(series, model.fold, offset=offset, scale=scale, one_scan=True)
+
+
+def _estimated(
+    series: "Series", curve: "Curve", spectra: "Spectra", out: Path | None
+) -> list["EstimateRow"]:
+    """Estimates of measured spectra, which are written to `out` if there is one."""
+    from geonode.estimation.axis import require_axis  # noqa: PLC0415
+    from geonode.estimation.tables import csv_text, estimated  # noqa: PLC0415
+    from geonode.storage.document import write_text  # noqa: PLC0415
+
     require_axis(series, spectra)
-    curve = curve_of()
     with bar("estimating", len(spectra.names)) as report:
         rows = estimated(curve, series, spectra, report)
     if out is not None:
         cells = [row.cells() for row in rows]
         write_text(out, csv_text(cells[0], (row.values() for row in cells)))
         note(f"{len(rows)} estimates -> {out}")
-    if figure is not None:
-        from geonode.report.pictures import estimates_figure  # noqa: PLC0415
-
-        estimates_figure(model, curve, spectra, rows, scale=scale).save_png(figure)
-    unit = series.labels["concentration_unit"]
-    if as_json:
-        echo_json({"concentration_unit": unit, "spectra": [row.to_json() for row in rows]})
-    else:
-        tell("\n".join(_described(rows, unit)))
-    _end_with([row.name for row in rows if not row.fits], len(rows))
+    return rows
 
 
 def _described(rows: list["EstimateRow"], unit: str) -> Iterator[str]:
@@ -309,46 +261,80 @@ def _described(rows: list["EstimateRow"], unit: str) -> Iterator[str]:
         yield f"and {len(warnings) - MOST_LINES} more that are ambiguous or fit nowhere"
 
 
-def _engine(workers: int | None, scheduler: str | None) -> EngineParameters:
-    """Parameters of the engine.
+@dataclass(frozen=True)
+class MapOptions:
+    """How maps of an image are computed, as the options for images say."""
 
-    Raises:
-        ParameterError: both --workers and --scheduler are given.
-    """
-    if workers is not None and scheduler is not None:
-        expected = "one of --workers and --scheduler; a cluster has its workers"
-        raise ParameterError("options", "--workers", workers, expected)
-    kind: Literal["local", "dask"] = "local" if workers is scheduler is None else "dask"
-    return EngineParameters(kind=kind, scheduler=scheduler, workers=workers or 1)
+    workers: int | None
+    scheduler: str | None
+    batch_size: int | None
+    number: Format
+    device: Literal["cpu", "cuda"] | None
 
+    @property
+    def engine(self) -> EngineParameters:
+        """Parameters of the engine.
 
-def _write_maps(
-    image: "Image",
-    out: Path | None,
-    curve: "Curve",
-    series: "Series",
-    engine: EngineParameters,
-    batch_size: int | None,
-    number: Format,
-    device: Literal["cpu", "cuda"] | None,
-) -> None:
-    """Write the maps of an image, tile by tile."""
-    from geonode.compute.device import resolve  # noqa: PLC0415
-    from geonode.compute.processes import open_engine  # noqa: PLC0415
-    from geonode.estimation.maps import Maps  # noqa: PLC0415
-    from geonode.machine import usable_cores  # noqa: PLC0415
+        Raises:
+            ParameterError: both --workers and --scheduler are given.
+        """
+        if self.workers is not None and self.scheduler is not None:
+            expected = "one of --workers and --scheduler; a cluster has its workers"
+            raise ParameterError("options", "--workers", self.workers, expected)
+        kind: Literal["local", "dask"] = (
+            "local" if self.workers is self.scheduler is None else "dask"
+        )
+        return EngineParameters(kind=kind, scheduler=self.scheduler, workers=self.workers or 1)
 
-    if out is None:
-        expected = "a store of maps, .zarr, for an image"
-        raise ParameterError("options", "--out", "nothing", expected)
-    place = resolve(device or "auto", PrecisionParameters()).reference
-    (rows, columns), cores = image.shape, usable_cores()
-    own_cluster = engine.kind == "dask" and engine.scheduler is None
-    pixels = batch_size or image.pixels_at_once(engine.workers if own_cluster else cores)
-    shared = out.with_name(f"{out.name}.shared")
-    with (
-        open_engine(engine, shared) as opened,
-        bar(f"mapping {rows} x {columns} pixels", rows * columns) as report,
-    ):
-        Maps(curve, series, image, number, place).write(out, pixels, report, opened, cores)
-    note(f"maps of {rows} x {columns} pixels -> {out}")
+    def write_by_model(
+        self, image: "Image", model: "SpectralModel", curve: "Curve", out: Path | None
+    ) -> None:
+        """Write the maps of an image by the model of a pipeline; as `write`."""
+        from geonode.estimation.maps import CurvePixels  # noqa: PLC0415
+
+        self.write(image, CurvePixels(curve, model.series), out)
+
+    def write_by_file(self, image: "Image", file: Path, user: str | None, out: Path | None) -> None:
+        """Write the maps of an image by a calibration file, and their record.
+
+        Raises:
+            GeonodeError: the file cannot be used, or as `write`.
+        """
+        from geonode.calibration.pixels import pixels_of  # noqa: PLC0415
+        from geonode.calibration.routine import record  # noqa: PLC0415
+        from geonode.calibration.saved import load_calibration  # noqa: PLC0415
+        from geonode.estimation.tables import csv_text  # noqa: PLC0415
+        from geonode.storage.document import write_text  # noqa: PLC0415
+
+        found = load_calibration(file)
+        self.write(image, pixels_of(found), out)
+        if (path := record_of(out)) is not None:
+            rows = record(found, file, [image.path], user)
+            write_text(path, csv_text(["what", "value"], rows))
+
+    def write(self, image: "Image", pixels: "Pixels", out: Path | None) -> None:
+        """Write the maps of an image, tile by tile.
+
+        Raises:
+            ParameterError: there is no `out`, or options contradict each other.
+        """
+        from geonode.compute.device import resolve  # noqa: PLC0415
+        from geonode.compute.processes import open_engine  # noqa: PLC0415
+        from geonode.estimation.maps import Maps  # noqa: PLC0415
+
+        engine = self.engine
+        if out is None:
+            expected = "a store of maps, .zarr, for an image"
+            raise ParameterError("options", "--out", "nothing", expected)
+        place = resolve(self.device or "auto", PrecisionParameters()).reference
+        maps, (rows, columns) = Maps(pixels, image, self.number, place), image.shape
+        own_cluster = engine.kind == "dask" and engine.scheduler is None
+        at_once = engine.workers if own_cluster else maps.threads
+        most = self.batch_size or maps.pixels_at_once(at_once)
+        shared = out.with_name(f"{out.name}.shared")
+        with (
+            open_engine(engine, shared) as opened,
+            bar(f"mapping {rows} x {columns} pixels", rows * columns) as report,
+        ):
+            maps.write(out, most, report, opened)
+        note(f"maps of {rows} x {columns} pixels -> {out}")

@@ -1,13 +1,13 @@
 """Commands `geonode inspect`, `calibrate` and `next`: a file of spectra, without a pipeline."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from ruamel.yaml.error import YAMLError
 
-from geonode.commands.common import AsJson, Overwrite, aligned, echo_json, note
+from geonode.commands.common import AsJson, Overwrite, aligned, echo_json, note, refuse_given
 from geonode.config import SpectraParameters
 from geonode.errors import ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
@@ -16,11 +16,11 @@ from geonode.terminal import refuse, tell
 
 if TYPE_CHECKING:
     from geonode.calibration.calibrated_file import CalibratedFile
+    from geonode.calibration.mixture_file import MixtureFile
+    from geonode.spectra.mixture_series import MixtureSeries
+    from geonode.spectra.series import Series
 
 ENDING = "_calibration"
-
-NOT_RECORDED = ("unknown", "out", "control", "validation", "user", "overwrite")
-"""Options of `calibrate` that do not decide what the calibration is."""
 
 KnownSpectra = Annotated[
     Path, typer.Argument(metavar="FILE", help="Spectra of known concentration, in any format.")
@@ -31,7 +31,7 @@ Window = Annotated[
 ]
 Missing = Annotated[Literal["refuse", "mask"], typer.Option(help="What a missing value does.")]
 SheetName = Annotated[
-    str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of a workbook.")
+    str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of workbooks.")
 ]
 SecondTable = Annotated[
     Path | None,
@@ -64,11 +64,16 @@ Unknowns = Annotated[
 ]
 Controls = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=NUMBER", help="Unknown whose concentration is known; repeatable."),
+    typer.Option(
+        metavar="NAME=NUMBER",
+        help="Unknown of known concentration, or amounts: QC=2,0.5; repeatable.",
+    ),
 ]
 ValidationFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Spectra of known concentration, to judge by."),
+    typer.Option(
+        metavar="FILE", help="Spectra of known concentration, to judge by; read as those of levels."
+    ),
 ]
 User = Annotated[str | None, typer.Option(metavar="NAME", help="Who, for the record.")]
 Method = Annotated[
@@ -95,10 +100,15 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Say how a file of spectra is understood, how noisy it is, and which parameters read it."""
-    from geonode.spectra.inspection import inspect_file  # noqa: PLC0415
+    from geonode.commands.mixture_design import inspect_mixtures  # noqa: PLC0415
+    from geonode.spectra.inspection import inspect_file, options_of  # noqa: PLC0415
     from geonode.spectra.reading import Choices  # noqa: PLC0415
 
     choices = Choices(sheet, concentrations, replicates, target)
+    chosen = asdict(choices)
+    parameters = spectra_parameters(file, window=window, missing=missing, **chosen)
+    if inspect_mixtures(parameters, options_of(file, window, choices), as_json=as_json):
+        return
     found = inspect_file(file, window=window, missing=missing, choices=choices)
     if as_json:
         echo_json(found.to_json())
@@ -107,6 +117,7 @@ def inspect(
 
 
 def calibrate(
+    context: typer.Context,
     file: KnownSpectra,
     unknown: Unknowns = None,
     out: Out = None,
@@ -134,57 +145,83 @@ def calibrate(
     for `geonode estimate --calibration` (calibration.safetensors). The exit status is 1 if a
     control failed.
     """
-    options = locals()
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415
-
-    from geonode.calibration.calibrated_file import CalibratedFile  # noqa: PLC0415
+    from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, about_series  # noqa: PLC0415
     from geonode.calibration.verdict import NAMES  # noqa: PLC0415
-    from geonode.commands.mixture import calibrate_mixtures  # noqa: PLC0415
+    from geonode.commands.mixture import shown_errors, shown_mixtures  # noqa: PLC0415
     from geonode.report.calibration_files import (  # noqa: PLC0415
         require_folder,
         write_calibration,
     )
     from geonode.spectra.mixture_series import read_mixtures  # noqa: PLC0415
+    from geonode.spectra.reading import Choices  # noqa: PLC0415
     from geonode.spectra.series import read_series_csv  # noqa: PLC0415
 
     if method not in (known := ["auto", *NAMES]):
         raise ParameterError("options", "--method", method, ", ".join(known))
-    parameters, folder = spectra_parameters(options), out or Path(f"{file.stem}{ENDING}")
+    parameters = spectra_parameters(
+        file,
+        quantity=quantity,
+        unit=unit,
+        concentration_unit=concentration_unit,
+        window=window,
+        preprocess=preprocess,
+        missing=missing,
+        sheet=sheet,
+        concentrations=concentrations,
+        replicates=replicates,
+        target=target,
+    )
+    folder = out or Path(f"{file.stem}{ENDING}")
     if (mixtures := read_mixtures(parameters)) is not None:
-        calibrate_mixtures(options, mixtures, folder)
-        return
-    series = read_series_csv(parameters)
-    routine = Routine.read(series, unknown or [], control or [], validation, None)
-    # Threads take folds and blocks of predictions, not parts of a matrix.
+        expected = "none: several amounts are calibrated together; --target NAME takes one"
+        refuse_given(context, ("method",), expected)
+    series = mixtures or read_series_csv(parameters)
+    choices = Choices(sheet, concentrations, replicates, target)
+    routine = Routine.read(series, unknown or [], control or [], validation, None, choices)
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
-    about = about_series({key: one for key, one in options.items() if key not in NOT_RECORDED})
-    with threadpool_limits(1, user_api="blas"):
-        with bar("calibrating", CalibratedFile.steps(series)) as report:
-            found = CalibratedFile.of(file.name, series, method=method, report=report)
-        found = routine.used(replace(found, about=about))
-        write_calibration(found, folder, routine.files, user)
+    found = _calibrated(file.name, series, method)
+    found = routine.used(replace(found, about=about_series(parameters, method)))
+    write_calibration(found, folder, routine, user)
     failed = tell_checks(found)
     tell(found.sentence)
-    unknowns = f", unknowns estimated by {found.method}" if routine.unknowns else ""
-    note(f"{len(series.concentrations)} levels calibrated{unknowns} -> {folder / 'index.html'}")
+    if isinstance(found, MixtureFile):
+        unknowns = ["", *shown_mixtures(found)] if routine.unknowns else []
+        tell("\n".join(["", *shown_errors(found), *unknowns]))
+    by = f", unknowns estimated by {found.method}" if routine.unknowns else ""
+    note(f"{found.counted} calibrated{by} -> {folder / 'index.html'}")
     if failed:
         raise typer.Exit(1)
 
 
-def tell_checks(found: "CalibratedFile") -> bool:
+def _calibrated(
+    name: str, series: "Series | MixtureSeries", method: str
+) -> "CalibratedFile | MixtureFile":
+    """Calibration with the series of a file, or with its mixtures."""
+    from geonode.calibration.calibrated_file import CalibratedFile  # noqa: PLC0415
+    from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
+    from geonode.spectra.series import Series  # noqa: PLC0415
+
+    if isinstance(series, Series):
+        with bar("calibrating", CalibratedFile.steps(series)) as report:
+            return CalibratedFile.of(name, series, method=method, report=report)
+    with bar("calibrating", MixtureFile.steps(series)) as report:
+        return MixtureFile.of(name, series, report)
+
+
+def tell_checks(found: "CalibratedFile | MixtureFile") -> bool:
     """Say how controls and validation came out, failed controls in red; whether one failed."""
     for control in found.controls:
         (tell if control.passed else refuse)(control.sentence(found.unit))
-    if found.validation is not None:
-        tell(found.validation.sentence(found.unit))
+    for judged in found.validations:
+        tell(judged.sentence(found.unit))
     return not all(control.passed for control in found.controls)
 
 
 def next_levels(
     file: KnownSpectra,
     count: Annotated[
-        int, typer.Option(min=1, max=20, help="Concentrations, each after those before.")
+        int, typer.Option(min=1, max=20, help="Standards, each after those before.")
     ] = 3,
     concentration_unit: ConcentrationUnit = None,
     window: Window = None,
@@ -196,16 +233,31 @@ def next_levels(
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
-    """Propose the concentrations to measure next.
+    """Propose the concentrations to measure next, or the mixtures of several amounts.
 
-    Each is where the predicted spectrum is least certain. The gain is how much this standard should
-    reduce the total error.
+    Each is where the predicted spectrum is least certain, or a mixture that makes it surer
+    everywhere. The gain is how much this standard should reduce the total error.
     """
-    options = locals()
+    from geonode.commands.mixture_design import next_mixtures  # noqa: PLC0415
     from geonode.posterior.next_levels import propose  # noqa: PLC0415
+    from geonode.spectra.mixture_series import read_mixtures  # noqa: PLC0415
     from geonode.spectra.series import labelled, read_series_csv  # noqa: PLC0415
 
-    series = read_series_csv(spectra_parameters(options))
+    parameters = spectra_parameters(
+        file,
+        concentration_unit=concentration_unit,
+        window=window,
+        preprocess=preprocess,
+        missing=missing,
+        sheet=sheet,
+        concentrations=concentrations,
+        replicates=replicates,
+        target=target,
+    )
+    if (mixtures := read_mixtures(parameters)) is not None:
+        next_mixtures(file, mixtures, count, as_json=as_json)
+        return
+    series = read_series_csv(parameters)
     with bar("comparing concentrations", count) as report:
         found = propose(series.concentrations, series.signal, count, report)
     unit = series.labels["concentration_unit"]
@@ -218,19 +270,19 @@ def next_levels(
     tell("\n".join(aligned(lines)))
 
 
-def spectra_parameters(options: dict[str, Any]) -> SpectraParameters:
+def spectra_parameters(file: Path, **options: Any) -> SpectraParameters:
     """Block `spectra` of the parameters: the defaults of the package with the values of options.
 
     Args:
-        options: arguments of a command by name, of which those that are in the block are taken;
-            `file` is its source, `preprocess` is YAML, None stands for the default.
+        file: the source.
+        options: values by key of the block; `preprocess` is YAML, None stands for the default.
 
     Raises:
         ParameterError: a value is wrong.
     """
-    values: dict[str, Any] = {"concentration_unit": None, "quantity": "signal"}
-    for key, value in (options | {"source": options["file"]}).items():
-        if key in SpectraParameters.model_fields and value is not None:
+    values: dict[str, Any] = {"concentration_unit": None, "quantity": "signal", "source": str(file)}
+    for key, value in options.items():
+        if value is not None:
             values[key] = str(value) if isinstance(value, Path) else value
     if "preprocess" in values:
         try:

@@ -26,8 +26,8 @@ from distributed.comm import connect
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
 
-from geonode.compute.device import one_thread
 from geonode.compute.engine import Engine, Found, Recipe, Tile
+from geonode.compute.threads import one_thread
 from geonode.errors import EngineError
 from geonode.progress import Progress, silent
 from geonode.storage.atomic import scratch_folder
@@ -40,7 +40,7 @@ BEGUN_PER_WORKER = 3
 """Tiles that were begun and not taken yet, per worker: some wait for an earlier one to end."""
 
 ENVIRON = "distributed.nanny.pre-spawn-environ"
-OF_WORKERS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), 1)
+OF_WORKERS = {"OMP_NUM_THREADS": 1}
 """Environment of the workers of a local cluster: that of Dask without MALLOC_TRIM_THRESHOLD_, with
 which every large array takes new memory from the system."""
 

@@ -2,32 +2,24 @@
 
 import gc
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Float, Shaped
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from geonode.compute.choice import DeviceKind, choose, require
 from geonode.compute.profile import profile_of
 from geonode.config import PrecisionParameters
 from geonode.errors import ArtifactError
-from geonode.progress import Progress, silent
 from geonode.storage.document import read_json
 
 Rounding = Literal["tf32", "bfloat16"]
 T = TypeVar("T")
-Item = TypeVar("Item")
-
-MOST_THREADS = 4
-"""Of `in_threads`. Of 16, each waits for the interpreter longer than it computes."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -173,42 +165,26 @@ def on_device(
     return torch.from_numpy(array).to(dtype).to(device)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Context in which torch operations on the CPU use one thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def moved(value: T, place: torch.device) -> T:
+    """Data class, tuple or dict, of any depth, whose tensors are on a device.
 
-
-def in_threads(
-    work: Callable[[Item], T], items: Iterable[Item], report: Progress = silent
-) -> list[T]:
-    """Results of a function in the order of the items, each computed by one thread.
-
-    Matrices of a series are slower with several threads, the more so beside another job, and their
-    last digits would depend on the number of cores. Inside of itself it takes one item at a time.
-
-    Args:
-        work: function of an item.
-        items: independent of each other.
-        report: called after every item.
+    Its tensors and arrays lie in one piece, as those that are read from a file: products of others
+    round differently.
     """
-    cores, found = min(MOST_THREADS, torch.get_num_threads()), []
-    with one_thread():
-        if cores == 1:  # handing an item to a thread takes time
-            for item in items:
-                found.append(work(item))
-                report(1)
-            return found
-        with threadpool_limits(1), ThreadPoolExecutor(cores) as threads:
-            for result in threads.map(work, items):
-                found.append(result)
-                report(1)
-    return found
+    found: Any = value
+    if isinstance(value, Tensor):
+        found = value.to(place).contiguous()
+    elif isinstance(value, np.ndarray):
+        found = np.ascontiguousarray(value)
+    elif isinstance(value, dict):
+        found = {key: moved(one, place) for key, one in value.items()}
+    elif isinstance(value, tuple):
+        parts = (moved(one, place) for one in value)
+        found = type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    elif is_dataclass(value) and not isinstance(value, type):
+        names = (one.name for one in fields(value))
+        found = replace(value, **{name: moved(getattr(value, name), place) for name in names})
+    return cast("T", found)
 
 
 def unless_out_of_memory(work: Callable[[], T], instead: str) -> T | None:

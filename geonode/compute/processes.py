@@ -16,8 +16,6 @@ from pathlib import Path
 from threading import Lock, Thread, current_thread, main_thread
 from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_limits
-
 from geonode.compute.engine import LOCAL, Engine, Found, Recipe, Tile
 from geonode.config import EngineParameters
 from geonode.errors import EngineError, remedy
@@ -236,12 +234,11 @@ _WORK: list[Callable[[Any], Any]] = []  # of a worker process: its only function
 
 def _begin(recipe: Recipe[Any, Any], units: Connection, level: int) -> None:
     """Prepare a worker process: one thread, as other processes use the other cores."""
-    import torch  # noqa: PLC0415 - only where there is work
+    from geonode.compute.threads import take_one_core  # noqa: PLC0415 - it imports torch
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it at once
     Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(1)
-    threadpool_limits(1)
+    take_one_core()
     if level != logging.NOTSET:  # else the program of the user decides what is logged
         log_to_stderr(level)
     one_at_a_time = Lock()

@@ -80,7 +80,7 @@ def require_axis(series: Series | MixtureSeries, spectra: Spectra | Image) -> No
 
 
 def prepared(
-    series: Series,
+    series: Series | MixtureSeries,
     axis: Float[np.ndarray, "found"],
     values: Float[np.ndarray, "spectrum found"],
 ) -> Float[np.ndarray, "spectrum wavelength"]:
@@ -92,9 +92,13 @@ def prepared(
         values: spectra on that axis.
 
     Returns:
-        The spectra; NaN where one is too flat for a step.
+        The spectra; NaN where one is too flat for a step. They keep their precision if nothing is
+        done to them.
     """
-    return series.preprocessing.transform(series.axis, interpolated(axis, values, series.axis))
+    if is_same(axis, series.axis) and not series.preprocessing.steps:
+        return values
+    double = values.astype(np.float64)
+    return series.preprocessing.transform(series.axis, interpolated(axis, double, series.axis))
 
 
 def own_values(

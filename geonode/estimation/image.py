@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import ArtifactError, SpectraError
-from geonode.estimation.large import batch_size
 from geonode.spectra.formats.labelled_arrays import require_chunks
 from geonode.spectra.headers import UNITS, role
 from geonode.spectra.reading import errors_naming
@@ -18,11 +17,6 @@ from geonode.spectra.sheet import MOST_VALUES
 from geonode.storage.zarr_metadata import require_own_files, require_plain
 
 MOST_BYTES, MOST_CHUNKS = 2**42, 10**7  # largest image, which is never read as a whole
-
-TILE_BYTES = 2**24
-"""Wanted size of the spectra of a tile in double precision, within limits of chunks and memory."""
-
-COPIES = 5  # double-precision arrays of the size of a tile's spectra while it is computed
 
 
 class ImageTile(NamedTuple):
@@ -142,30 +136,21 @@ class Image:
         return min(of_dim[self.dims[0]], self.shape[0]), min(of_dim[self.dims[1]], self.shape[1])
 
     def read(self, tile: ImageTile) -> Float[np.ndarray, "pixel wavelength"]:
-        """Spectra of a tile, row by row.
+        """Spectra of a tile, row by row, in single precision if the store has them so.
 
         Raises:
             SpectraError: they cannot be read.
         """
         try:
             part = self.spectra.isel(dict(zip(self.dims, tile, strict=False)))
-            found = np.asarray(part.transpose(*self.dims).values, np.float64)
+            found = part.transpose(*self.dims).values
+            if found.dtype != np.float32:
+                found = np.asarray(found, np.float64)
         except Exception as error:  # of a damaged part, whatever it is
             said = f"found pixels {tile.name} that cannot be read ({_in_a_line(error)})"
             raise SpectraError(f"{self.path}: {said}") from error
         found = found.reshape(-1, len(self.axis))
         return found[:, ::-1] if self.turned else found
-
-    def pixels_at_once(self, at_once: int) -> int:
-        """Pixels of a tile: those of one chunk, or of `TILE_BYTES` of small chunks.
-
-        Fewer are taken of a chunk that is too large for the memory of `batch_size`.
-
-        Args:
-            at_once: number of tiles that are computed at the same time.
-        """
-        of_one = 8 * len(self.axis)
-        return batch_size(COPIES * of_one, max(TILE_BYTES // of_one, prod(self.chunks)), at_once)
 
     def tiles(self, pixels: int) -> list[ImageTile]:
         """Tiles of whole chunks, or parts of one, so that few chunks are read twice.

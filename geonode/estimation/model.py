@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from geonode.compute.device import Device, resolve
+from geonode.compute.threads import one_thread
 from geonode.config import DecodersParameters, Parameters
 from geonode.errors import SpectraError
 from geonode.estimation.model_store import ModelStore, key_of
@@ -53,6 +54,7 @@ class SpectralModel:
     features: Features | None = None
 
     @classmethod
+    @one_thread()
     def read(cls, folder: Path) -> "SpectralModel":
         """Model from the artifacts of a pipeline, without features.
 
@@ -69,6 +71,7 @@ class SpectralModel:
             return cls(series, LearnedMetrics.read(metric), Blend.read(decoders))
 
     @classmethod
+    @one_thread()
     def fit(
         cls,
         series: Series,
@@ -164,6 +167,7 @@ class SpectralModel:
         """Whether concentrations are in the measured range, ends included."""
         return self.fold.spans(self.series.concentrations, concentrations)
 
+    @one_thread()
     def predict(self, concentrations: Float[np.ndarray, "target"]) -> Predicted:
         """Spectra at some concentrations, with intervals if the blend has them.
 
@@ -185,6 +189,7 @@ class SpectralModel:
             )
         return self.blend.predict(fold, self.series, concentrations, features)
 
+    @one_thread()
     def left_out(self, kind: str | None = None) -> Predicted:
         """Spectrum of every level by the fold without it; path decoders need `features`.
 

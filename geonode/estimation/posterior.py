@@ -163,8 +163,10 @@ class Law:
                 f"spectra: found {spectra.shape[1]} wavelengths, expected the {wavelengths} of the "
                 "model"
             )
-        # A copy, as tensors of torch begin where products of matrices always round alike.
-        signal = torch.tensor(np.ascontiguousarray(spectra), dtype=torch.float64).to(self.place)
+        # A copy, as tensors of torch begin where products of matrices always round alike. Single
+        # precision takes half of the time to a GPU.
+        copy = torch.tensor(np.ascontiguousarray(spectra), device=self.place)
+        signal = copy.to(torch.float64)
         if not torch.isfinite(signal.sum(dim=1)).all():
             raise SpectraError("spectra: found NaN or infinity, expected finite numbers")
         if self.curve.offset:
@@ -191,6 +193,12 @@ class Law:
                 found = Summaries(*map(np.concatenate, zip(*halves, strict=True)))
             return found
         return self._summaries(spectra)
+
+    def many_summaries(self, spectra: Float[np.ndarray, "spectrum wavelength"]) -> Summaries:
+        """Summaries of the posteriors of any number of spectra, in batches."""
+        most = self.spectra_at_once
+        parts = [self.summaries(spectra[at : at + most]) for at in range(0, len(spectra), most)]
+        return Summaries(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _summaries(self, spectra: np.ndarray) -> Summaries:
         found = self.posteriors(spectra)

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from geonode.compute.device import one_thread
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.large import batch_size, in_format
 from geonode.estimation.model import SpectralModel
@@ -147,9 +146,7 @@ def blocks(
         first = model.predict(np.array(model.range[:1]))
         size = batch_size(8 * COPIES * first.factors.size, BLOCK_SPECTRA, 1)
     for start in range(0, len(concentrations), size):
-        # The operations are too small for several threads.
-        with one_thread():
-            block = PredictedBlock.of(model, concentrations[start : start + size], start)
+        block = PredictedBlock.of(model, concentrations[start : start + size], start)
         yield block
         report(len(block.concentrations))
 

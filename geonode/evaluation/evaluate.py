@@ -17,7 +17,8 @@ from jaxtyping import Float
 
 from geonode.calibration.intervals import Sets, are_held
 from geonode.calibration.methods import INVERSE, ConcentrationScores, estimate_left_out_by
-from geonode.compute.device import Device, in_threads, one_thread
+from geonode.compute.device import Device
+from geonode.compute.threads import in_threads
 from geonode.config import Parameters
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
@@ -331,9 +332,8 @@ def rows_of(job: Job, report: Progress = silent) -> list[dict[str, Any]]:
     start = time.perf_counter()
     levels, wavelengths = job.series.signal.shape
     head = {"series": job.name, "levels": levels, "wavelengths": wavelengths}
-    with one_thread():
-        found = job.method(job.series, report)
-        rows = [head | {"method": name, "seed": job.seed} | one.row for name, one in found.items()]
+    found = job.method(job.series, report)
+    rows = [head | {"method": name, "seed": job.seed} | one.row for name, one in found.items()]
     return [row | {"seconds": time.perf_counter() - start} for row in rows]
 
 

@@ -19,7 +19,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.compute.device import one_thread
 from geonode.errors import GeometryError
 from geonode.geometry.grid import Grid, moved
 from geonode.geometry.metric import Metric
@@ -48,7 +47,6 @@ class ChebyshevSource:
     calls: int
 
     @classmethod
-    @one_thread()  # or the last digits would depend on the number of cores
     def of(
         cls,
         metric: Metric,
@@ -81,7 +79,6 @@ class ChebyshevSource:
         lines = coefficients @ self.in_w[: coefficients.shape[1]]
         return lines.to(like.dtype).to(like.device)  # in this order, for devices without float64
 
-    @one_thread()
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """Sums of polynomials, and those of the derivatives of the series."""
         # Before any matrix product: cuBLAS warns if it is the first to use a GPU in a thread.

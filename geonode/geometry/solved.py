@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from geonode.compute.device import Device, on_device, one_thread, unless_out_of_memory
+from geonode.compute.device import Device, on_device, unless_out_of_memory
 from geonode.compute.engine import LOCAL, Engine, Recipe
 from geonode.compute.profile import profile_of
 from geonode.config import GeodesicsParameters
@@ -172,8 +172,7 @@ class Geodesics:
             outer = replace(self, learned=replace(self.learned, inner=None))
             solver: Recipe[int, Summary] = partial(_Solver, writer.parts, outer)
             models, cores = range(self.learned.network.models), profile_of(self.device.place).tiles
-            with one_thread():
-                engine.work(solver, models, lambda _, found: summary.join(found), report, cores)
+            engine.work(solver, models, lambda _, found: summary.join(found), report, cores)
             self._require(summary)
         return summary
 

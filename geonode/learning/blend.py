@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from geonode.config import DecodersParameters
@@ -236,27 +235,23 @@ def fit_blend(
         CorruptArtifactError: a checkpoint is damaged.
     """
     kinds, (outer, inner) = BLENDS[parameters.kind], runs
-    with threadpool_limits(1):  # or the last digits would depend on the number of cores
-        fitted = {
-            kind: KINDS[kind].fit(series, features, parameters, outer.of_kind(kind))
-            for kind in kinds
-        }
-        decoders = {kind: of_kind for kind, (of_kind, _) in fitted.items()}
-        history = max((history for _, history in fitted.values()), key=len)
-        weights = np.zeros((len(outer.folds), len(kinds)))
-        weights[:, 0] = 1
-        calibration = None
-        if inner is not None and _needs_inner_folds(kinds, len(series.concentrations)):
-            inside = InnerPredictions.of(series, len(kinds), outer.folds)
-            for place, kind in enumerate(kinds):
-                of_inner, _ = KINDS[kind].fit(
-                    series, inner_features, parameters, inner.of_kind(kind)
-                )
-                inside.enter(place, inner.folds, of_inner, inner_features)
-                inside.enter(place, outer.folds[:-1], decoders[kind], features)
-            if "posterior" in kinds:  # which has intervals of its own
-                weights = inside.weights(np.array([ODDS[kind] for kind in kinds]))
-            else:
-                calibration = inside.calibration(outer.folds)
+    fitted = {
+        kind: KINDS[kind].fit(series, features, parameters, outer.of_kind(kind)) for kind in kinds
+    }
+    decoders = {kind: of_kind for kind, (of_kind, _) in fitted.items()}
+    history = max((history for _, history in fitted.values()), key=len)
+    weights = np.zeros((len(outer.folds), len(kinds)))
+    weights[:, 0] = 1
+    calibration = None
+    if inner is not None and _needs_inner_folds(kinds, len(series.concentrations)):
+        inside = InnerPredictions.of(series, len(kinds), outer.folds)
+        for place, kind in enumerate(kinds):
+            of_inner, _ = KINDS[kind].fit(series, inner_features, parameters, inner.of_kind(kind))
+            inside.enter(place, inner.folds, of_inner, inner_features)
+            inside.enter(place, outer.folds[:-1], decoders[kind], features)
+        if "posterior" in kinds:  # which has intervals of its own
+            weights = inside.weights(np.array([ODDS[kind] for kind in kinds]))
+        else:
+            calibration = inside.calibration(outer.folds)
     training = training_wavelengths(len(series.axis), parameters.wavelengths)
     return Blend(decoders, weights, calibration, training), history

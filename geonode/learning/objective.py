@@ -6,8 +6,7 @@ trains one, where it prepares the networks, and trains them (`trainer`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, runtime_checkable
@@ -17,7 +16,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from geonode.compute.device import Device, one_thread, unless_out_of_memory
+from geonode.compute.device import Device, unless_out_of_memory
 from geonode.compute.engine import LOCAL
 from geonode.compute.products import fast_products
 from geonode.compute.profile import profile_of
@@ -89,19 +88,16 @@ def fit(objective: Objective, run: TrainingRun) -> Fitted:
     recipe = partial(_BatchTraining, objective, alone, checkpoints)
     cores = profile_of(run.device.place).batches if run.device.kind == "cpu" else None
     fitted: list[Fitted] = []
-    with _settings(run.device):
+    with _products(run.device):
         run.engine.work(recipe, batches, lambda _, found: fitted.append(found), run.report, cores)
     if checkpoints is not None:
         checkpoints.discard()
     return in_order(batches, fitted)
 
 
-@contextmanager
-def _settings(device: Device) -> Iterator[None]:
-    """Numerical settings of a training: fast matrix products, and on a CPU one thread a batch."""
-    threads = one_thread() if device.kind == "cpu" else nullcontext()
-    with fast_products(device.place, tf32=device.rounding == "tf32"), threads:
-        yield
+def _products(device: Device) -> AbstractContextManager[None]:
+    """Context of a training with the fast matrix products that its format has."""
+    return fast_products(device.place, tf32=device.rounding == "tf32")
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,7 @@ class _BatchTraining:
 
     def __call__(self, batch: Batch, report: Progress) -> Fitted:
         # Set already in the calling process; a worker process sets them here.
-        with _settings(self.run.device):
+        with _products(self.run.device):
             return self._within_memory(batch, report)
 
     def _within_memory(self, batch: Batch, report: Progress) -> Fitted:
@@ -151,6 +147,7 @@ class _BatchTraining:
             name=batch.name,
             report=report,
             checkpoint=self.checkpoints and self.checkpoints.of_batch(batch.label),
+            rows=self.objective.footprint(self.run.device).rows * batch.source.numel(),
         )
         kept, _ = prepared.networks[0]
         network = kept.to(torch.device("cpu"), self.run.device.training)

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from geonode.compute.device import Device, on_device, one_thread
+from geonode.compute.device import Device, on_device
 from geonode.compute.engine import Open
 from geonode.config import DecodersParameters
 from geonode.errors import TrainingError
@@ -77,7 +77,6 @@ class PathDecoders(Decoders):
         matrix, offset = (torch.from_numpy(np.stack(part)) for part in (matrices, offsets))
         return cls(network, objective.scale, matrix, offset), history
 
-    @one_thread()  # or the last digits would depend on the number of cores
     def predict(
         self,
         fold: Fold,

@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from geonode.compute.device import one_thread
 from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
@@ -64,7 +63,6 @@ class FeatureScale:
         ).contiguous()
 
 
-@one_thread()  # or the last digits would depend on the number of cores
 def path_features(
     learned: LearnedMetrics,
     series: Series,
@@ -90,7 +88,6 @@ def path_features(
     return np.stack(features).reshape(learned.members, folds, *features[0].shape)
 
 
-@one_thread()
 def features_to(
     learned: LearnedMetrics,
     fold: Fold,

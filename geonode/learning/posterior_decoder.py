@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from geonode.compute.device import in_threads, unless_out_of_memory
+from geonode.compute.device import unless_out_of_memory
+from geonode.compute.threads import in_threads
 from geonode.config import DecodersParameters
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold

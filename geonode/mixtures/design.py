@@ -1,5 +1,7 @@
 """Amounts of the substances in the samples of a calibration, checked before anything is fitted."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +28,21 @@ ROUNDING = 1e-9
 
 MOST_FOLDS = 20
 """Compositions that are left out one by one; of more, ten parts are."""
+
+
+@contextmanager
+def errors_of_file(source: str) -> Iterator[None]:
+    """Make errors of amounts name their file, and the way out.
+
+    Raises:
+        MixtureError: in place of what was raised inside.
+    """
+    try:
+        yield
+    except MixtureError as error:
+        raise MixtureError(
+            f"{source}: {error} (several amounts are taken together; --target NAME takes one alone)"
+        ) from error
 
 
 def folds_of(composition: Int[np.ndarray, "sample"]) -> Int[np.ndarray, "sample"]:

@@ -11,13 +11,15 @@ the number of leading scores and how much amounts near the mean of the samples a
 those with the smallest errors of amounts of left-out compositions. Each is one step of Newton from
 the true amounts, by the law of residuals without this composition: then all have a closed form.
 
-Errors are as of Student's distribution: L(c) = (a + r) / 2 ln(1 + q / (a f)) + r / 2 ln v + prior,
-where q is the squared error in units of v S and r the number of leading scores. L is minimised from
-several compositions by Newton's steps without second derivatives of m, damped as of Levenberg and
-Marquardt.
+With q the squared error in units of v S, q + prior is minimised from several compositions by
+Newton's steps without second derivatives of m and v, damped as of Levenberg and Marquardt. Minima
+are compared by Student's distribution, whose tails forgive a law that is too narrow, with r the
+number of leading scores: L(c) = (a + r) / 2 ln(1 + q / (a f)) + r / 2 ln v + prior / 2. Steps by L
+itself would end where the logarithm of a large q is flat and the prior is not.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
@@ -29,14 +31,14 @@ from torch import Tensor
 from geonode.mixtures.design import Design
 from geonode.mixtures.surface import Surface
 
-MOST_SCORES = 20
-SCORES = (0, 1, 2, 4, 6, 9, 13, 17)
-"""Leading scores beyond the number of substances, of which one is chosen."""
+MOST_SCORES = 40
+LEADING = 0.7
+"""Most leading scores, over the number of samples."""
 
 SHAPES = (0.0, 0.5, 1.0)
 """Powers of the mean square of a direction in D; the rest is that of all directions."""
 
-PRIOR_SAMPLES = (1.0, 3.0, 10.0)
+PRIOR_SAMPLES = (0.03, 0.3, 3.0, 30.0)
 """k of the law."""
 
 PULLS = (0.0, 0.1, 1.0)
@@ -54,14 +56,14 @@ STARTS, STEPS, ALWAYS = 3, 15, 2
 SAME, HOPELESS = 0.01, 10.0
 """Distance over the range from the best start, and difference of L: where another is given up."""
 
-AT_ONCE = 64
+BATCH_ON_CPU, BATCH_ON_DEVICE = 256, 16_384
 """Unknowns of a batch."""
 
 TINY = 1e-9
 
 
 class Modes(NamedTuple):
-    """Minima of L for every unknown, the lowest first; some may be the same.
+    """Minima for every unknown, that of the lowest L first; some may be the same.
 
     Attributes:
         amounts: where they are.
@@ -79,11 +81,11 @@ class Modes(NamedTuple):
 
 
 class Likelihood(NamedTuple):
-    """L at points, its gradient and curvature, the information of the law alone, and q."""
+    """L at points, half of q + prior, its gradient and curvature, and q."""
 
     loss: Float[Tensor, "point"]
+    squares: Float[Tensor, "point"]
     gradient: Float[Tensor, "point substance"]
-    curvature: Float[Tensor, "point substance substance"]
     information: Float[Tensor, "point substance substance"]
     distance: Float[Tensor, "point"]
 
@@ -99,6 +101,10 @@ class ForwardModel:
         surface: of the scores.
         whitening: W; W^T W is the inverse of S in the leading scores, zero elsewhere.
         precision: of the prior of the amounts, about their mean.
+        furthest: largest q of a sample at its amounts, by the surface and S without its
+            composition.
+        members: models of most of the samples. The minima are moved by as much as the median of
+            those that members reach from the lowest one is away from it.
     """
 
     design: Design
@@ -107,10 +113,17 @@ class ForwardModel:
     surface: Surface
     whitening: Float[Tensor, "leading score"]
     precision: Float[Tensor, "substance substance"]
+    furthest: float
+    members: "tuple[ForwardModel, ...]"
 
     @classmethod
-    def of(cls, design: Design, spectra: Float[np.ndarray, "sample wavelength"]) -> "ForwardModel":
-        """Fit to the spectra of a design."""
+    def of(
+        cls,
+        design: Design,
+        spectra: Float[np.ndarray, "sample wavelength"],
+        members: "tuple[ForwardModel, ...]" = (),
+    ) -> "ForwardModel":
+        """Fit to the spectra of a design; members have been fitted to most of them."""
         mean = spectra.mean(axis=0)
         _, singular, basis = np.linalg.svd(spectra - mean, full_matrices=False)
         rank = min(MOST_SCORES, design.compositions - 1, int(np.sum(singular > 1e-7 * singular[0])))
@@ -118,29 +131,39 @@ class ForwardModel:
         scores = torch.from_numpy((spectra - mean) @ directions)
         surface = Surface.of(design, scores)
         law = _law(design, surface, TINY**2 * float(scores.square().mean()))
-        return cls(design, mean, directions, surface, *law)
-
-    @property
-    def furthest(self) -> float:
-        """Largest q of a sample at its amounts, with its composition left out of the surface."""
-        errors = self.surface.residuals @ self.whitening.T
-        return float((errors.square().sum(1) / self.surface.relative).max())
+        return cls(design, mean, directions, surface, *law, members)
 
     def modes(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> Modes:
-        """Minima of L, from the nearest compositions and from the mean of the amounts."""
+        """Minima, from the nearest compositions and from the mean of the amounts."""
+        most = BATCH_ON_CPU if self.whitening.device.type == "cpu" else BATCH_ON_DEVICE
         parts = [
-            self._modes(spectra[start : start + AT_ONCE])
-            for start in range(0, len(spectra), AT_ONCE)
+            self._modes(self._here(spectra[start : start + most]))
+            for start in range(0, len(spectra), most)
         ]
         return Modes(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    def _modes(self, spectra: np.ndarray) -> Modes:
-        away = spectra - self.mean
-        scores = torch.from_numpy(away @ self.directions)
+    def _here(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.whitening)
+
+    @cached_property
+    def _whitened(self) -> Surface:
+        """Surface of whitened leading scores, which are fewer."""
+        return replace(self.surface, dual=self.surface.dual @ self.whitening.T)
+
+    @cached_property
+    def _of_compositions(self) -> Tensor:
+        """Whitened scores of the compositions."""
+        return self._whitened.at(self.surface.smoothers.compositions)[0]
+
+    def _scores(self, spectra: Tensor) -> Tensor:
+        return (spectra - self._here(self.mean)) @ self._here(self.directions)
+
+    def _modes(self, spectra: Tensor) -> Modes:
+        scores = self._scores(spectra)
         compositions = self.surface.smoothers.compositions
-        predicted = self.surface.at(compositions)[0] @ self.whitening.T
-        near = torch.cdist(scores @ self.whitening.T, predicted).argsort(1)[:, :STARTS]
-        centre = torch.from_numpy(self.design.amounts.mean(axis=0)).expand(len(scores), 1, -1)
+        apart = torch.cdist(scores @ self.whitening.T, self._of_compositions)
+        near = apart.argsort(1)[:, :STARTS]
+        centre = self._here(self.design.amounts.mean(axis=0)).expand(len(scores), 1, -1)
         starts = torch.cat([compositions[near], centre], dim=1)
         repeated = scores.repeat_interleave(starts.shape[1], 0)
         amounts = self._minimised(starts, repeated)
@@ -148,14 +171,18 @@ class ForwardModel:
         given_up = self._given_up(amounts.reshape(starts.shape), at.loss)
         at.loss[given_up] = torch.inf
         loss, order = at.loss.reshape(starts.shape[:2]).sort(1)
-        best = torch.arange(len(scores)) * starts.shape[1] + order[:, 0]
-        return Modes(
-            amounts.reshape(starts.shape).gather(1, order[..., None].expand(starts.shape)).numpy(),
-            (loss - loss[:, :1]).numpy(),
-            torch.linalg.inv(at.information[best]).numpy() + self.design.rounding,
-            at.distance[best].numpy(),
-            np.sum(away**2, axis=1) - np.sum(scores.numpy() ** 2, axis=1),
+        best = torch.arange(len(scores)).to(order) * starts.shape[1] + order[:, 0]
+        found = amounts.reshape(starts.shape).gather(1, order[..., None].expand(starts.shape))
+        lowest = found[:, :1]
+        each = [one._minimised(lowest, one._scores(spectra)) for one in self.members]
+        parts = (
+            found - lowest + torch.stack([lowest[:, 0], *each]).median(0).values[:, None],
+            loss - loss[:, :1],
+            torch.linalg.inv(at.information[best]) + self._here(self.design.rounding),
+            at.distance[best],
+            (spectra - self._here(self.mean)).square().sum(1) - scores.square().sum(1),
         )
+        return Modes(*(part.cpu().numpy() for part in parts))
 
     def _given_up(self, amounts: Tensor, loss: Tensor) -> Bool[Tensor, "point"]:
         """Starts of an unknown that join its best one, or are far worse.
@@ -166,7 +193,7 @@ class ForwardModel:
         """
         loss, each = loss.reshape(amounts.shape[:2]), torch.arange(len(amounts))
         best = loss.argmin(1)
-        away = (amounts - amounts[each, best][:, None]) / torch.from_numpy(self.design.ranges)
+        away = (amounts - amounts[each, best][:, None]) / self._here(self.design.ranges)
         given_up = (away.abs().amax(2) < SAME) | (loss > loss[each, best][:, None] + HOPELESS)
         given_up[each, best] = False
         return given_up.flatten()
@@ -174,15 +201,16 @@ class ForwardModel:
     def _minimised(
         self, starts: Float[Tensor, "unknown start substance"], scores: Tensor
     ) -> Float[Tensor, "point substance"]:
-        """Amounts at minima of L, from every start by itself unless it is given up."""
-        ranges = torch.from_numpy(self.design.ranges)
-        low = (torch.from_numpy(self.design.low) - MARGIN * ranges).clamp(min=0)
-        high = torch.from_numpy(self.design.high) + MARGIN * ranges
+        """Amounts at minima, from every start by itself unless it is given up."""
+        ranges = self._here(self.design.ranges)
+        low = (self._here(self.design.low) - MARGIN * ranges).clamp(min=0)
+        high = self._here(self.design.high) + MARGIN * ranges
         amounts = starts.flatten(0, 1).clone()
-        damping = torch.full((len(amounts),), 1e-3, dtype=torch.float64)
-        at, moving = self.likelihood(amounts, scores), torch.arange(len(amounts))
+        damping = torch.full_like(amounts[:, 0], 1e-3)
+        at = self.likelihood(amounts, scores)
+        moving = torch.arange(len(amounts), device=amounts.device)
         for step_number in range(STEPS):
-            here, slope, curvature = amounts[moving], at.gradient[moving], at.curvature[moving]
+            here, slope, curvature = amounts[moving], at.gradient[moving], at.information[moving]
             diagonal = curvature.diagonal(dim1=1, dim2=2)
             damped = curvature + torch.diag_embed(damping[moving, None] * diagonal)
             held = ((here <= low) & (slope > 0)) | ((here >= high) & (slope < 0))
@@ -192,7 +220,7 @@ class ForwardModel:
             longest = (step / ranges).abs().amax(1, keepdim=True)
             new = (here + step * (0.5 / longest.clamp(min=0.5))).clamp(low, high)
             there = self.likelihood(new, scores[moving])
-            better = there.loss <= at.loss[moving]
+            better = there.squares <= at.squares[moving]
             amounts[moving[better]] = new[better]
             for old, found in zip(at, there, strict=True):
                 old[moving[better]] = found[better]
@@ -210,27 +238,27 @@ class ForwardModel:
         self, amounts: Float[Tensor, "point substance"], scores: Float[Tensor, "point score"]
     ) -> Likelihood:
         """L and what belongs to it, of scores at amounts."""
-        predicted, derivatives, variance = self.surface.at(amounts)
-        error = (scores - predicted) @ self.whitening.T
-        along = self.whitening @ derivatives
+        predicted, along, variance = self._whitened.at(amounts)
+        error = scores @ self.whitening.T - predicted
         distance = error.square().sum(1) / variance
-        away = amounts - torch.from_numpy(self.design.amounts.mean(axis=0))
+        away = amounts - self._here(self.design.amounts.mean(axis=0))
         pull = away @ self.precision
+        prior = (pull * away).sum(1) / 2
         leading = len(self.whitening)
         loss = (FREEDOM + leading) / 2 * torch.log1p(distance / (FREEDOM * WIDTH))
-        loss = loss + leading / 2 * torch.log(variance) + (pull * away).sum(1) / 2
-        weight = (FREEDOM + leading) / (FREEDOM * WIDTH + distance) / variance
-        gradient = pull - weight[:, None] * (error[:, None] @ along)[:, 0]
-        squares = along.mT @ along
-        curvature = weight[:, None, None] * squares + self.precision
-        information = squares / variance[:, None, None] + self.precision
-        return Likelihood(loss, gradient, curvature, information, distance)
+        loss = loss + leading / 2 * torch.log(variance) + prior
+        gradient = pull - (error[:, None] @ along)[:, 0] / variance[:, None]
+        information = along.mT @ along / variance[:, None, None] + self.precision
+        return Likelihood(loss, distance / 2 + prior, gradient, information, distance)
 
 
 def _law(
     design: Design, surface: Surface, rounding: float
-) -> tuple[Float[Tensor, "leading score"], Float[Tensor, "substance substance"]]:
-    """Whitening and prior precision whose linear estimates of left-out compositions err least."""
+) -> tuple[Float[Tensor, "leading score"], Float[Tensor, "substance substance"], float]:
+    """Whitening and prior precision whose linear estimates of left-out compositions err least.
+
+    And the largest q of these.
+    """
     amounts, ranges = torch.from_numpy(design.amounts), torch.from_numpy(design.ranges)
     away, scale = amounts - amounts.mean(0), surface.relative.sqrt()[:, None]
     prior = torch.linalg.inv(away.T @ away / (len(away) - 1) + TINY * torch.diag(ranges**2))
@@ -238,30 +266,32 @@ def _law(
     kept = surface.composition != torch.arange(design.compositions)[:, None]
     others = surface.residuals_without() / scale * kept[..., None]
     own = surface.residuals / scale
-    most = max(len(own) / 2, len(ranges) + 1)
-    ranks = {min(len(ranges) + more, own.shape[1]) for more in SCORES}
-    best, chosen = torch.inf, (1.0, 1.0, 1, prior)
+    most = min(own.shape[1], max(int(LEADING * len(own)), len(ranges) + 1))
+    ranks = torch.arange(min(len(ranges), most), most + 1)
+    pulls = torch.tensor(PULLS, dtype=torch.float64)[:, None, None]
+    best, chosen = np.inf, (1.0, 1.0, 1, prior, own)
     for shape, size in product(SHAPES, PRIOR_SAMPLES):
         law = _covariance(others, kept.sum(1), shape, size, rounding)
         root = torch.linalg.cholesky(law)[surface.composition]
         along = torch.linalg.solve_triangular(root, derivatives / scale[..., None], upper=False)
         error = torch.linalg.solve_triangular(root, own[..., None], upper=False)
         # Leading scores are leading rows: of every number of them at once.
-        squares = (along[..., None] * along[:, :, None]).cumsum(1)
-        products = (along * error).cumsum(1)
-        for rank, pull in product(sorted(rank for rank in ranks if rank <= most), PULLS):
-            precision = (pull + TINY) * prior
-            moved = products[:, rank - 1] - pull * away @ prior
-            errors = torch.linalg.solve(squares[:, rank - 1] + precision, moved[..., None])[..., 0]
-            relative = (errors / ranges).clamp(-1, 1).square().mean(0)
-            if (total := float(torch.log(relative + 1e-12).mean())) < best:
-                best, chosen = total, (shape, size, rank, precision)
-    shape, size, rank, precision = chosen
+        squares = (along[..., None] * along[:, :, None]).cumsum(1)[:, ranks - 1, None]
+        products = (along * error).cumsum(1)[:, ranks - 1, None]
+        precisions = (pulls + TINY) * prior
+        moved = products - (pulls * (away @ prior)).transpose(0, 1)[:, None]
+        errors = torch.linalg.solve(squares + precisions, moved[..., None])[..., 0]
+        relative = (errors / ranges).clamp(-1, 1).square().mean(0)
+        totals = torch.log(relative + 1e-12).mean(2)
+        if (total := float(totals.min())) < best:
+            rank, pull = divmod(int(totals.argmin()), len(PULLS))
+            best, chosen = total, (shape, size, int(ranks[rank]), precisions[pull], error[..., 0])
+    shape, size, rank, precision, error = chosen
     law = _covariance(own[None], torch.tensor([len(own)]), shape, size, rounding)[0]
     root = torch.linalg.cholesky(law[:rank, :rank])
     whitening = torch.zeros(rank, len(law), dtype=torch.float64)
     whitening[:, :rank] = torch.linalg.inv(root)
-    return whitening, precision
+    return whitening, precision, float(error[:, :rank].square().sum(1).max())
 
 
 def _covariance(

@@ -50,6 +50,11 @@ class Inverse(NamedTuple):
     constant: Float[np.ndarray, "substance"]
     slopes: Float[np.ndarray, "wavelength substance"]
 
+    @classmethod
+    def mean(cls, fits: "list[Inverse]") -> "Inverse":
+        """Mean of the functions of several fits."""
+        return cls(*(np.mean(parts, axis=0) for parts in zip(*fits, strict=True)))
+
     def estimates(
         self, spectra: Float[np.ndarray, "unknown wavelength"]
     ) -> Float[np.ndarray, "unknown substance"]:

@@ -2,13 +2,18 @@
 
 The forward model, PLS, PLS2, reweighted PLS and CLS are refitted without every fold of
 compositions. The weight of a method for a substance is its root mean square error to the power -6,
-so that the best one estimates nearly alone where others are far behind, and equals share. The
-verdict names the method with the largest weight. Where a spectrum has several likely minima, the
-error of the forward model is that of the nearest one: all point estimates fail there, and its
-region has them all.
+so that the best one estimates nearly alone where others are far behind, and equals share. Small
+errors of few samples may be luck, and of flexible methods more often (`HANDICAP`). The verdict
+names the method with the largest weight. Where a spectrum has several likely minima, the error of
+the forward model is that of the nearest one: all point estimates fail there, and its region has
+them all.
+
+Unknowns are estimated by the mean of the linear fits without every fold, and by the median of the
+forward models of all samples and of some folds (L. Breiman, Machine Learning 24 (1996) 123): few
+samples choose components, lengths and laws by luck, and the average of many choices errs less.
 
 With W the weights of the forward model, V the covariance of its amounts, and R the second moment of
-the left-out errors of the rest, the errors e of an unknown have
+the left-out errors of the rest (for a sample left out, of the other folds), errors e have
 
     M = W V W + (1 - W) R (1 - W),    joint region: e^T M^-1 e <= t,    sets: e_j^2 / M_jj <= t_j
 
@@ -20,10 +25,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.stats import f as f_distribution
-from threadpoolctl import threadpool_limits
+from scipy.special import fdtri  # scipy.stats takes 0.3 s to import
 
-from geonode.compute.device import in_threads, one_thread
+from geonode.compute.threads import in_threads, one_thread
 from geonode.errors import MixtureError
 from geonode.mixtures import inverse
 from geonode.mixtures.design import ROUNDING, Design
@@ -36,6 +40,12 @@ NAMES = {"geonode": "geonode", **inverse.METHODS}
 """Names of all methods for people."""
 
 POWER, COVERAGE = 6.0, 0.9
+HANDICAP = np.array([1.1, 1.0, 1.0, 1.2, 1.0])
+"""Factors of the errors of methods, in the order of `NAMES`."""
+
+MEMBERS = 10
+"""Most forward models without a fold of which a median is taken."""
+
 PRIOR, EXPECTED, LARGEST_RATIO = 4.0, 1.5, 25.0
 """Samples that a prior of the ratios counts for, their mean ratio, and the largest that counts."""
 
@@ -60,25 +70,46 @@ class MixtureEstimates:
         amounts: of every substance.
         covariance: M.
         radius: t; the joint region is e^T M^-1 e <= t, for e from every part.
-        parts: of every unknown, centres of the parts of its region; the first is `amounts`.
-        sets: of every unknown and substance, the intervals of the 90% set, ascending.
-        fits: whether a spectrum is like those of the samples; else its numbers mean nothing.
+        half: half widths of the 90% sets about every part.
+        centres: where the region may have parts; the first are `amounts`.
+        are_parts: where it has.
+        misfit: distance of a spectrum from those of the samples, over the largest one that fits.
         outside: which amounts are beyond those of the samples.
     """
 
     amounts: Amounts
     covariance: Covariances
     radius: float
-    parts: list[Float[np.ndarray, "part substance"]]
-    sets: list[list[list[tuple[float, float]]]]
-    fits: Bool[np.ndarray, "unknown"]
+    half: Amounts
+    centres: Float[np.ndarray, "unknown start substance"]
+    are_parts: Bool[np.ndarray, "unknown start"]
+    misfit: Float[np.ndarray, "unknown"]
     outside: Bool[np.ndarray, "unknown substance"]
+
+    @property
+    def fits(self) -> Bool[np.ndarray, "unknown"]:
+        """Whether a spectrum is like those of the samples; else its numbers mean nothing."""
+        return self.misfit <= 1
+
+    @property
+    def parts(self) -> list[Float[np.ndarray, "part substance"]]:
+        """Centres of the parts of every region; the first is that of `amounts`."""
+        return [centres[kept] for centres, kept in zip(self.centres, self.are_parts, strict=True)]
+
+    @property
+    def sets(self) -> list[list[list[tuple[float, float]]]]:
+        """Of every unknown and substance, the intervals of the 90% set, ascending."""
+        return [
+            [_joined(centres, width) for centres, width in zip(one.T, of_one, strict=True)]
+            for one, of_one in zip(self.parts, self.half, strict=True)
+        ]
 
     @property
     def intervals(self) -> Float[np.ndarray, "unknown substance 2"]:
         """Lowest and highest amount of every set."""
-        ends = [(parts[0][0], parts[-1][1]) for one in self.sets for parts in one]
-        return np.array(ends).reshape(*self.amounts.shape, 2)
+        others = np.where(self.are_parts[..., None], self.centres, self.amounts[:, None])
+        ends = others.min(axis=1) - self.half, others.max(axis=1) + self.half
+        return np.stack(ends, axis=2)
 
     def holds(self, true: Amounts) -> Bool[np.ndarray, "unknown"]:
         """Whether the joint regions hold amounts."""
@@ -95,8 +126,8 @@ class MixtureCalibration:
 
     Attributes:
         design: of the samples.
-        forward: forward model of all samples.
-        linear: the other methods, by key of `NAMES`.
+        forward: forward model of all samples, with its members.
+        linear: the other methods, by key of `NAMES`, means of the fits without a fold.
         left_out: amounts of the samples by fits without their fold, by key of `NAMES`; "combined"
             with the weights that the other folds give.
         spread: M of the samples left out.
@@ -119,6 +150,7 @@ class MixtureCalibration:
     furthest: tuple[float, float]
 
     @classmethod
+    @one_thread()
     def of(
         cls,
         spectra: Float[np.ndarray, "sample wavelength"],
@@ -143,14 +175,19 @@ class MixtureCalibration:
         folds = design.folds
         each = [folds == fold for fold in range(folds.max() + 1)]
 
-        def without(out: np.ndarray) -> tuple[Modes, np.ndarray]:
-            forward, linear = _fitted(design.without(out), spectra[~out])
-            return _estimated(forward, linear, spectra[out])
+        def without(
+            out: np.ndarray,
+        ) -> tuple[ForwardModel, dict[str, Inverse], Modes, np.ndarray]:
+            kept = design.without(out)
+            forward = ForwardModel.of(kept, spectra[~out])
+            linear = fit_inverse(spectra[~out], kept.amounts, kept.composition)
+            return forward, linear, *_estimated(forward, linear, spectra[out])
 
         estimates = np.empty((len(NAMES), *amounts.shape))
         nearest, beyond = np.empty_like(amounts), np.empty(len(amounts))
         covariance = np.empty((*amounts.shape, amounts.shape[1]))
-        for out, (modes, found) in zip(each, in_threads(without, each, report), strict=True):
+        fits = in_threads(without, each, report)
+        for out, (_, _, modes, found) in zip(each, fits, strict=True):
             estimates[:, out], covariance[out], beyond[out] = found, modes.covariance, modes.beyond
             away = np.sum(((modes.amounts - amounts[out, None]) / design.ranges) ** 2, axis=2)
             place = np.where(modes.above <= LIKELY, away, np.inf).argmin(axis=1)
@@ -160,13 +197,21 @@ class MixtureCalibration:
         total = of_folds.sum(axis=1, keepdims=True)
         others, weights = _weights(total - of_folds)[:, folds], _weights(total)[:, 0]
         of_rest = np.sum(weights[1:, None] * errors[1:], axis=0) / weights[1:].sum(axis=0)
-        rest = of_rest.T @ of_rest / len(of_rest) + design.rounding
-        missed, spread = np.sum(others * errors, axis=0), _spread(weights[0], covariance, rest)
+        products, counts = (
+            np.stack([of_rest[out].T @ of_rest[out] for out in each]),
+            np.bincount(folds),
+        )
+        rest = products.sum(axis=0) / len(folds) + design.rounding
+        rests = (products.sum(axis=0) - products) / (len(folds) - counts)[:, None, None]
+        missed = np.sum(others * errors, axis=0)
+        spread = _spread(weights[0], covariance, rests[folds] + design.rounding)
         radius = _bound(_ratios(missed, spread), design, len(rest))
         each_ratio = missed**2 / np.einsum("ndd->nd", spread)
         radii = np.array([_bound(ratios, design, 1) for ratios in each_ratio.T])
-        with one_thread(), threadpool_limits(1):
-            forward, linear = _fitted(design, spectra)
+        members = [forward for forward, *_ in fits[:: -(-len(fits) // MEMBERS)]]
+        # An even number, so that the median of all is one of them.
+        forward = ForwardModel.of(design, spectra, tuple(members[: len(members) // 2 * 2]))
+        linear = {key: Inverse.mean([fit[1][key] for fit in fits]) for key in inverse.METHODS}
         rounding = ROUNDING**2 * float(np.square(spectra).sum(axis=1).max())
         furthest = FURTHEST * forward.furthest, FURTHEST * float(beyond.max()) + rounding
         left_out = dict(zip(NAMES, estimates, strict=True))
@@ -194,10 +239,12 @@ class MixtureCalibration:
         """Key of the method with the largest weight, of every substance."""
         return tuple([*NAMES][place] for place in self.weights.argmax(axis=0))
 
+    @one_thread()
     def by_method(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> dict[str, Amounts]:
         """Amounts of unknowns by every method, by key of `NAMES`."""
         return dict(zip(NAMES, _estimated(self.forward, self.linear, spectra)[1], strict=True))
 
+    @one_thread()
     def estimate(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> MixtureEstimates:
         """Amounts of unknowns, with their regions.
 
@@ -211,35 +258,26 @@ class MixtureCalibration:
                 f"{len(self.forward.mean)} finite numbers each"
             )
         require_size(spectra)
-        with one_thread(), threadpool_limits(1):
-            modes, found = _estimated(self.forward, self.linear, spectra)
+        modes, found = _estimated(self.forward, self.linear, spectra)
         amounts = np.sum(self.weights[:, None] * found, axis=0)
         covariance = _spread(self.weights[0], modes.covariance, self.rest)
         moved = self.weights[0] * (modes.amounts - modes.amounts[:, :1])
         half = np.sqrt(self.radii * np.einsum("udd->ud", covariance))
-        parts = [
-            centre + _distinct(one[above <= LIKELY], spread, self.radius)
-            for centre, one, above, spread in zip(
-                amounts, moved, modes.above, covariance, strict=True
-            )
-        ]
+        tiny = np.finfo(float).tiny
+        away, beyond = (
+            one / max(most, tiny)
+            for one, most in zip((modes.distance, modes.beyond), self.furthest, strict=True)
+        )
         return MixtureEstimates(
             amounts,
             covariance,
             self.radius,
-            parts,
-            [
-                [_joined(centres, width) for centres, width in zip(one.T, of_one, strict=True)]
-                for one, of_one in zip(parts, half, strict=True)
-            ],
-            (modes.distance <= self.furthest[0]) & (modes.beyond <= self.furthest[1]),
+            half,
+            amounts[:, None] + moved,
+            _distinct(moved, modes.above <= LIKELY, covariance, self.radius),
+            np.maximum(away, beyond),
             self.design.are_outside(amounts),
         )
-
-
-def _fitted(design: Design, spectra: np.ndarray) -> tuple[ForwardModel, dict[str, Inverse]]:
-    linear = fit_inverse(spectra, design.amounts, design.composition)
-    return ForwardModel.of(design, spectra), linear
 
 
 def _estimated(
@@ -253,8 +291,8 @@ def _estimated(
 
 def _weights(squares: Float[np.ndarray, "method *rest"]) -> Float[np.ndarray, "method *rest"]:
     """Weights of methods by the sums of their squared errors."""
-    squares = squares + np.finfo(float).tiny
-    weights = (squares.min(axis=0) / squares) ** (POWER / 2)
+    sizes = ((squares.T + np.finfo(float).tiny) * HANDICAP**2).T
+    weights = (sizes.min(axis=0) / sizes) ** (POWER / 2)
     return weights / weights.sum(axis=0)
 
 
@@ -274,17 +312,20 @@ def _bound(ratios: np.ndarray, design: Design, size: int) -> float:
     clipped = np.minimum(ratios / size, LARGEST_RATIO).sum()
     scale = (EXPECTED * PRIOR + clipped) / (PRIOR + len(ratios))
     freedom = max(design.compositions - len(design.names) - 1 + PRIOR, 3)
-    by_law = size * scale * f_distribution.ppf(COVERAGE, size, freedom)
+    by_law = size * scale * fdtri(size, freedom, COVERAGE)
     place = min(len(ratios), int(np.ceil((len(ratios) + 1) * COVERAGE))) - 1
     return float(WIDER ** (size - 1) * np.sqrt(by_law * np.sort(ratios)[place]))
 
 
-def _distinct(moved: np.ndarray, spread: np.ndarray, radius: float) -> Float[np.ndarray, "part d"]:
-    """Of minima relative to the lowest one, those in no region of another; the first is zero."""
-    kept = moved[:1]
-    for one in moved[1:]:
-        if _ratios(kept - one, spread).min() > radius:
-            kept = np.concatenate([kept, one[None]])
+def _distinct(
+    moved: np.ndarray, likely: np.ndarray, covariance: Covariances, radius: float
+) -> Bool[np.ndarray, "unknown start"]:
+    """Which likely minima are in no region of one before; the first is the lowest one."""
+    apart = moved[:, :, None] - moved[:, None]
+    in_region = _ratios(apart, covariance[:, None, None]) <= radius
+    kept = likely.copy()
+    for one in range(1, moved.shape[1]):
+        kept[:, one] &= ~(kept[:, :one] & in_region[:, one, :one]).any(axis=1)
     return kept
 
 

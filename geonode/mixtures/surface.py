@@ -22,6 +22,7 @@ O. Roustant, Ann. Fac. Sci. Toulouse 21 (2012) 481 (anova kernels).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -29,7 +30,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from geonode.mixtures.design import Design
-from geonode.posterior.charts import FAMILIES, LOG, positions, sqrt_metrics
+from geonode.posterior.charts import FAMILIES, LOG, Scales, arc_lengths, scales, slopes
 
 CHARTS = tuple(place for place in range(len(FAMILIES)) if place != LOG)
 TREND = 30.0
@@ -47,6 +48,9 @@ MOST_KEPT, MASS = 24, 0.995
 AT_ONCE = 3_000_000
 """Numbers of a batch of kernels."""
 
+IN_CACHE, ON_DEVICE = 150_000, 100_000_000
+"""Numbers of a batch of points: on a CPU they stay in its cache, a GPU is filled."""
+
 
 class Smoother(NamedTuple):
     """One smoother: chart and length of every substance, and noise over the kernel's variance."""
@@ -56,36 +60,70 @@ class Smoother(NamedTuple):
     noise: float
 
 
+@dataclass(frozen=True, eq=False)
 class Smoothers:
-    """Smoothers of the same samples, in tensors whose first dimension is the smoother.
+    """Smoothers of the same samples.
 
     Attributes:
+        ends: of every substance, lowest amount, lowest one above zero, and highest one, by which
+            its charts are scaled.
         counts: number of samples of every composition.
         compositions: their amounts.
+        charts, lengths: of every smoother and substance.
         noise: of every smoother.
     """
 
-    def __init__(self, design: Design, chosen: Iterable[Smoother]) -> None:
+    ends: Float[Tensor, "substance 3"]
+    counts: Float[Tensor, "composition"]
+    compositions: Float[Tensor, "composition substance"]
+    charts: Int[Tensor, "smoother substance"]
+    lengths: Float[Tensor, "smoother substance"]
+    noise: Float[Tensor, "smoother"]
+
+    @classmethod
+    def of(cls, design: Design, chosen: Iterable[Smoother]) -> "Smoothers":
+        """Smoothers of the samples of a design."""
         amounts = torch.from_numpy(design.amounts)
-        self._levels = amounts.T.sort(1).values.contiguous()
-        self.counts = torch.bincount(torch.from_numpy(design.composition)).double()
-        self.compositions = _means(design, amounts)
-        charts, lengths, noise = zip(*chosen, strict=True)
-        self._charts = torch.tensor(charts)
-        self._lengths = torch.tensor(lengths, dtype=torch.float64)[..., None]
-        self.noise = torch.tensor(noise, dtype=torch.float64)
+        above = torch.where(amounts > 0, amounts, torch.inf).amin(0)
+        ends = torch.stack([amounts.amin(0), above, amounts.amax(0)], dim=1)
+        counts = torch.bincount(torch.from_numpy(design.composition)).double()
+        charts, *numbers = zip(*chosen, strict=True)
+        lengths, noise = (torch.tensor(each, dtype=torch.float64) for each in numbers)
+        means = _means(design, amounts)
+        return cls(ends, counts, means, torch.tensor(charts), lengths, noise)
 
-    def _on_charts(self, every: Float[Tensor, "substance chart point"]) -> Tensor:
-        return every[torch.arange(len(every)), self._charts] / self._lengths
+    @cached_property
+    def _known(self) -> tuple[Tensor, Tensor]:
+        """Compositions on the charts, and scaled to -1 and 1 at their ends."""
+        on_charts = self._on_charts(self._positions(self.compositions))
+        return on_charts.permute(1, 2, 0).contiguous(), self._scaled(self.compositions).T
 
-    def _scaled(self, amounts: Tensor) -> tuple[Tensor, Tensor]:
-        """Amounts scaled to -1 and 1 at their ends, and the derivative of this."""
-        low, high = self._levels[:, 0], self._levels[:, -1]
-        return 2 * (amounts - low) / (high - low) - 1, 2 / (high - low)
+    @cached_property
+    def _scales(self) -> tuple[Scales, Tensor, Tensor]:
+        """Scales of the charts, arc lengths at the lowest amounts, and from there to the others."""
+        found = scales(self.ends)
+        low, high = arc_lengths(found, self.ends[:, ::2]).split(1, dim=2)
+        return found, low, high - low
+
+    def _positions(self, amounts: Tensor) -> Tensor:
+        found, low, length = self._scales
+        return 2 * (arc_lengths(found, amounts.T) - low) / length - 1
+
+    def _on_charts(
+        self, every: Float[Tensor, "substance chart point"]
+    ) -> Float[Tensor, "point substance smoother"]:
+        """Those of the charts of the smoothers, over lengths."""
+        places = torch.arange(len(every), device=every.device)[:, None]
+        return every.permute(2, 0, 1)[:, places, self.charts.T] / self.lengths.T
+
+    def _scaled(self, amounts: Tensor) -> Tensor:
+        """Amounts scaled to -1 and 1 at their ends."""
+        low, _, high = self.ends.T
+        return 2 * (amounts - low) / (high - low) - 1
 
     def own(self, amounts: Float[Tensor, "point substance"]) -> Float[Tensor, "point"]:
         """Kernels of points with themselves."""
-        return 1 + TREND * (1 + self._scaled(amounts)[0].square().sum(1))
+        return 1 + TREND * (1 + self._scaled(amounts).square().sum(1))
 
     def kernels(
         self, amounts: Float[Tensor, "point substance"], with_slopes: bool = False
@@ -94,22 +132,31 @@ class Smoothers:
         Float[Tensor, "point substance smoother composition"] | None,
     ]:
         """Kernels of points and compositions, and their derivatives by the amounts."""
-        here, there = (
-            self._on_charts(positions(self._levels, one.T.contiguous()).targets)
-            for one in (amounts, self.compositions)
-        )
-        apart = here[..., None] - there[:, :, None]
+        there, known = self._known
+        apart = self._on_charts(self._positions(amounts))[..., None] - there
         one = apart.square().mul_(-0.5).exp_()  # in place: memory takes most of the time
         factors = one.add(1).mul_(0.5)
         product = factors.prod(dim=1)
-        (scaled, slope), (known, _) = self._scaled(amounts), self._scaled(self.compositions)
-        found = product + TREND * (1 + scaled @ known.T)
+        trend = TREND * (1 + self._scaled(amounts) @ known)
+        found = (product + trend[:, None]).transpose(0, 1)
         if not with_slopes:
             return found, None
-        metrics = self._on_charts(sqrt_metrics(self._levels, amounts.T.contiguous()))
-        slopes = one.div_(factors).mul_(apart).mul_(-0.5 * metrics[..., None])
-        slopes = slopes.mul_(product[:, None]).add_(TREND * (slope[:, None] * known.T)[:, None])
-        return found, slopes.permute(2, 1, 0, 3)
+        metrics, (low, _, high) = self._metrics(amounts), self.ends.T
+        of_trend = TREND * (2 / (high - low))[:, None] * known
+        found_slopes = one.div_(factors).mul_(apart).mul_(-0.5 * metrics[..., None])
+        return found, found_slopes.mul_(product[:, None]).add_(of_trend[:, None])
+
+    def _metrics(self, amounts: Tensor) -> Float[Tensor, "point substance smoother"]:
+        of_charts, _, length = self._scales
+        return self._on_charts(2 * slopes(of_charts, amounts.T) / length)
+
+    def own_slopes(
+        self, amounts: Float[Tensor, "point substance"]
+    ) -> Float[Tensor, "point substance smoother"]:
+        """Derivatives of kernels by both amounts, d2 k(c, c') / dc dc', where they are the same."""
+        low, _, high = self.ends.T
+        of_trend = TREND * (2 / (high - low)).square()
+        return 0.5 * self._metrics(amounts).square() + of_trend[:, None]
 
     def roots(self) -> Float[Tensor, "smoother composition composition"]:
         """Q with Q^T Q = P of every smoother, which lose fewer digits than P."""
@@ -152,7 +199,7 @@ class Surface:
         which, means = torch.from_numpy(design.composition), _means(design, scores)
         within = scores - means[which]
         chosen, weights = _searched(design, means, within.square().sum(0))
-        smoothers = Smoothers(design, chosen)
+        smoothers = Smoothers.of(design, chosen)
         roots = smoothers.roots()
         inverses = roots.mT @ roots
         diagonal, dual = inverses.diagonal(dim1=1, dim2=2), inverses @ means
@@ -185,15 +232,32 @@ class Surface:
         Float[Tensor, "point"],
     ]:
         """Scores at amounts, their derivatives, and the relative variance of a sample there."""
-        kernels, slopes = self.smoothers.kernels(amounts, with_slopes=True)
-        assert slopes is not None
+        of_one = self.smoothers.lengths.numel() * len(self.smoothers.counts)
+        most = max(1, (IN_CACHE if amounts.device.type == "cpu" else ON_DEVICE) // of_one)
+        parts = zip(*map(self._at, amounts.split(most)), strict=True)
+        scores, derivatives, variance = (torch.cat(part) for part in parts)
+        return scores, derivatives, variance
+
+    def _at(self, amounts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        kernels, derived = self.smoothers.kernels(amounts, with_slopes=True)
+        assert derived is not None
         weighted = (self.weights[:, None, None] * self.dual).flatten(0, 1)
         scores = kernels.transpose(0, 1).flatten(1) @ weighted
-        derivatives = (slopes.flatten(2) @ weighted).mT
+        derivatives = (derived.flatten(2) @ weighted).mT
         explained = (kernels @ self.roots.mT).square().sum(-1)
         noise = self.smoothers.noise[:, None]
         variance = (self.smoothers.own(amounts) - explained).clamp(min=0) + noise
         return scores, derivatives, (self.weights * self.sizes) @ variance
+
+    def slope_variances(
+        self, amounts: Float[Tensor, "point substance"]
+    ) -> Float[Tensor, "point substance"]:
+        """Relative variances of the derivatives of the scores, as that of the scores in `at`."""
+        _, derived = self.smoothers.kernels(amounts, with_slopes=True)
+        assert derived is not None
+        explained = torch.einsum("pdmc,mgc->pdmg", derived, self.roots).square().sum(-1)
+        variances = (self.smoothers.own_slopes(amounts) - explained).clamp(min=0)
+        return variances @ (self.weights * self.sizes)
 
 
 def _means(design: Design, values: Tensor) -> Float[Tensor, "composition value"]:
@@ -216,7 +280,7 @@ def _searched(
         new = [one for one in dict.fromkeys(every) if one not in errors]
         for start in range(0, len(new), step):
             batch = new[start : start + step]
-            found = _errors(Smoothers(design, batch), means, within)
+            found = _errors(Smoothers.of(design, batch), means, within)
             errors.update(zip(batch, found.tolist(), strict=True))
         return sorted(errors, key=errors.__getitem__)
 

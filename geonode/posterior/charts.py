@@ -20,6 +20,18 @@ LARGEST = 1e12
 """Largest absolute position; targets further away are clamped to it."""
 
 
+class Scales(NamedTuple):
+    """Scales of the charts with one.
+
+    Attributes:
+        kappa: of asinh.
+        half: h of Langmuir's.
+    """
+
+    kappa: Float[Tensor, "fold scale 1"]
+    half: Float[Tensor, "fold scale 1"]
+
+
 class Positions(NamedTuple):
     """Training levels and targets on every chart.
 
@@ -45,7 +57,7 @@ def positions(
         targets: concentrations to predict, none negative.
     """
     count = levels.shape[1]
-    raw = _arc_lengths(levels, torch.cat([levels, targets], dim=1))
+    raw = arc_lengths(scales(levels), torch.cat([levels, targets], dim=1))
     low, high = raw[..., :1], raw[..., count - 1 : count]
     scaled = 2 * (raw - low) / (high - low) - 1
     positive = (levels > 0).all(dim=1, keepdim=True)
@@ -61,38 +73,34 @@ def sqrt_metrics(
     levels: Float[Tensor, "fold level"], targets: Float[Tensor, "fold target"]
 ) -> Float[Tensor, "fold chart target"]:
     """sqrt(g) = dx/dc of every chart (per unit of concentration); NaN where it is not valid."""
-    kappa, half = _scales(levels)
-    ends = levels[:, [0, -1]]
-    raw = _arc_lengths(levels, ends)
+    found = scales(levels)
+    raw = arc_lengths(found, levels[:, [0, -1]])
     length = raw[..., 1:] - raw[..., :1]
-    value = targets[:, None]
-    slopes = torch.cat(
-        [
-            torch.ones_like(value),
-            1 / torch.hypot(value, kappa),
-            1 / value,
-            half / (value + half) ** 2,
-        ],
-        dim=1,
-    )
     valid = positions(levels, targets).valid
-    return torch.where(valid, 2 * slopes / length, torch.nan)
+    return torch.where(valid, 2 * slopes(found, targets) / length, torch.nan)
 
 
-def _arc_lengths(levels: Tensor, values: Tensor) -> Tensor:
-    """Arc lengths on every chart from an arbitrary origin: (fold, chart, value)."""
-    kappa, half = _scales(levels)
+def arc_lengths(
+    found: Scales, values: Float[Tensor, "fold value"]
+) -> Float[Tensor, "fold chart value"]:
+    """Arc lengths on every chart from an arbitrary origin."""
     value = values[:, None]
-    return torch.cat(
-        [value, torch.asinh(value / kappa), torch.log(value), value / (value + half)], dim=1
-    )
+    of_asinh, of_langmuir = torch.asinh(value / found.kappa), value / (value + found.half)
+    return torch.cat([value, of_asinh, torch.log(value), of_langmuir], dim=1)
 
 
-def _scales(levels: Tensor) -> tuple[Tensor, Tensor]:
-    """Scales kappa and h, each (fold, scale, 1), evenly spaced on a logarithmic scale."""
+def slopes(found: Scales, values: Float[Tensor, "fold value"]) -> Float[Tensor, "fold chart value"]:
+    """Derivatives of `arc_lengths` by the values."""
+    value, (kappa, half) = values[:, None], found
+    of_asinh, of_langmuir = 1 / torch.hypot(value, kappa), half / (value + half) ** 2
+    return torch.cat([torch.ones_like(value), of_asinh, 1 / value, of_langmuir], dim=1)
+
+
+def scales(levels: Float[Tensor, "fold level"]) -> Scales:
+    """Scales of the charts of levels, evenly spaced on a logarithmic scale."""
     lowest = torch.where(levels > 0, levels, torch.inf).amin(dim=1)
     highest = levels.amax(dim=1)
-    return _spaced(lowest / 3, 2 * highest, KAPPAS), _spaced(lowest, 2 * highest, HALVES)
+    return Scales(_spaced(lowest / 3, 2 * highest, KAPPAS), _spaced(lowest, 2 * highest, HALVES))
 
 
 def _spaced(low: Tensor, high: Tensor, count: int) -> Tensor:

@@ -19,8 +19,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.compute.device import in_threads, one_thread
 from geonode.compute.profile import profile_of
+from geonode.compute.threads import in_threads
 from geonode.errors import TrainingError
 from geonode.posterior.charts import FAMILIES, sqrt_metrics
 from geonode.posterior.evidence import Evidence, FittedSmoothers
@@ -104,13 +104,12 @@ class MetricPosterior:
                 f"posterior: found levels {', '.join(f'{level:g}' for level in levels[0])}, "
                 "expected three or more different ones"
             )
-        with one_thread():
-            # From now on glibc keeps up to twice as much freed memory. If every array came anew
-            # from the kernel, page by page, that would take a third of the time.
-            torch.empty(2**25 - 2**14, dtype=torch.uint8)
-            largest = np.abs(spectra).max(axis=(1, 2)).clip(min=np.finfo(float).tiny)
-            scaled = torch.from_numpy(spectra / largest[:, None, None])
-            fitted = FittedSmoothers.of(torch.from_numpy(levels).to(prior.rule.place), scaled)
+        # From now on glibc keeps up to twice as much freed memory. If every array came anew from
+        # the kernel, page by page, that would take a third of the time.
+        torch.empty(2**25 - 2**14, dtype=torch.uint8)
+        largest = np.abs(spectra).max(axis=(1, 2)).clip(min=np.finfo(float).tiny)
+        scaled = torch.from_numpy(spectra / largest[:, None, None])
+        fitted = FittedSmoothers.of(torch.from_numpy(levels).to(prior.rule.place), scaled)
         return cls(levels, spectra.shape[2], largest, prior, fitted)
 
     def left_out_residuals(
@@ -124,9 +123,8 @@ class MetricPosterior:
             A row per level, which times the training spectra is the residual of that level; and the
             squared size to expect of it (signal squared, mean over wavelengths).
         """
-        with one_thread():
-            weights, square = self.fitted.left_out_residuals()
-            size = (self.fitted.total / self.wavelengths)[:, None] * square
+        weights, square = self.fitted.left_out_residuals()
+        size = (self.fitted.total / self.wavelengths)[:, None] * square
         return weights.cpu().numpy(), size.cpu().numpy() * self.largest[:, None] ** 2
 
     def predict(self, targets: Float[np.ndarray, "fold target"]) -> PosteriorPrediction:

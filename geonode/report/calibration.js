@@ -7,16 +7,6 @@ const [measured, predicted, half] = [data.measured, data.predicted, data.half].m
   text => numbersOf(text, Float32Array));
 const {places, levels} = data, [lowest, highest] = [levels[0], levels[levels.length - 1]];
 
-// A number with some significant digits.
-function shown(value, digits = 4) {
-  if (value === null || value === undefined || !isFinite(value)) return '';
-  const size = Math.abs(value);
-  const text = value && (size >= 1e6 || size < 1e-4)
-    ? value.toExponential(digits - 1).replace(/\.?0+e/, 'e').replace('e+', 'e')
-    : String(Number(value.toPrecision(digits)));
-  return text.replaceAll('-', '−');
-}
-
 // Two rows of predictions and the share of the second, at a concentration between.
 function between(value) {
   let at = 0;
@@ -77,14 +67,16 @@ function rangeRemark(value) {
 }
 
 function fitRemark(found) {
+  if (!curve.scores) return `${found.fits ? 'within' : 'beyond'} the limits of leverage and Q residual`;
   if (found.shift) return `fits if its axis is off by ${shown(found.shift, 3)} ${data.axisUnit}: check the instrument`;
   if (!found.fits) return `fits nowhere (p = ${shown(found.p, 2)}): its numbers mean nothing`;
   const count = found.sets.length;
   return count > 1 ? `ambiguous: ${count > 2 ? 'all' : 'both'} fit; dilute and measure again` : 'fits';
 }
 
-// Estimates by geonode and by the chosen method.
+// Estimates by geonode, if its curve is here, and by the chosen method.
 function bothOf(spectrum) {
+  if (!curve.scores) return {...estimateBy(data.method, spectrum), sets: [], fits: withinLimits(curve, spectrum)};
   const found = estimateOf(curve, spectrum), ends = found.sets.flat();
   const own = {value: found.mode, low: ends[0], high: ends[ends.length - 1]};
   return {...found, ...(data.method ? estimateBy(data.method, spectrum) : own)};
@@ -116,9 +108,9 @@ function showUnknowns() {
 }
 
 live.unknown = () => {
-  const {values, found} = unknowns[Number(element('unknown-shown').value)];
-  const inside = found.mode >= places[0] && found.mode <= places[places.length - 1];
-  const rows = inside ? predictedAt(found.mode) : axis.map(wavelength => ({wavelength}));
+  const {values, found} = unknowns[Number(element('unknown-shown').value)], nearest = found.mode ?? found.value;
+  const inside = nearest >= places[0] && nearest <= places[places.length - 1];
+  const rows = inside ? predictedAt(nearest) : axis.map(wavelength => ({wavelength}));
   return {spectrum: rows.map((row, i) => ({...row, measured: values[data.drawn[i]]}))};
 };
 
@@ -136,7 +128,7 @@ async function take(files) {
     }
   }
   told.textContent = `${count} estimated.` + (refused.length ? ` Not estimated: ${refused.join('; ')}. ` +
-    'The command reads more kinds of files: geonode calibrate FILE --unknown FILE.' : '');
+    'The command reads more: geonode estimate FILE --calibration calibration.safetensors.' : '');
   told.className = refused.length ? 'note bad' : 'note';
   showUnknowns();
 }

@@ -28,15 +28,36 @@ def packed(values: Float[np.ndarray, "..."], kind: str = "<f8") -> str:
 
 
 def estimator(file: CalibratedFile) -> dict[str, Any] | None:
-    """What estimates unknown spectra in the page; None: they are preprocessed, or it is too large.
+    """What tells in the page whether a spectrum fits, and what geonode estimates.
 
-    The methods beside geonode need less; its curve says whether a spectrum fits.
+    Returns:
+        The curve of geonode; where it is too large for a page and another method estimates, the
+        components of PLS or PCR; None: spectra are preprocessed, or all is too large.
     """
     if file.series.preprocessing.steps:
         return None
-    curve = packed_curve(file.curve, file.series.axis)
-    letters = sum(len(one) for one in curve.values() if isinstance(one, str))
-    return curve if letters <= LARGEST_CURVE else None
+    curves = [packed_curve(file.curve, file.series.axis)]
+    if file.calibration.law is not None:
+        curves.append(_components(file))
+    for one in curves:
+        if sum(len(value) for value in one.values() if isinstance(value, str)) <= LARGEST_CURVE:
+            return one
+    return None
+
+
+def _components(file: CalibratedFile) -> dict[str, Any]:
+    """Components of the diagnostics, with the limits of leverage and Q residual."""
+    found = file.diagnostics
+    return {
+        "wavelengths": len(file.series.axis),
+        "samples": len(found.leverages),
+        "sizes": found.sizes,
+        "limits": [found.leverage_limit, found.residual_limit],
+        "axis": packed(file.series.axis),
+        "centre": packed(found.centre),
+        "rotation": packed(found.rotation.T),
+        "loadings": packed(found.loadings),
+    }
 
 
 def packed_curve(curve: Curve, axis: Float[np.ndarray, "wavelength"]) -> dict[str, Any]:
@@ -102,6 +123,11 @@ def page_json(file: CalibratedFile, curve: dict[str, Any] | None) -> str:
         "curve": curve,
         "method": _method(file.calibration),
     }
+    return as_json(content)
+
+
+def as_json(content: dict[str, Any]) -> str:
+    """JSON that may stand inside a script element."""
     text = json.dumps(plain(content), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 

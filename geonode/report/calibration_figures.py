@@ -4,17 +4,15 @@ from typing import Any
 
 import altair as alt
 import numpy as np
-import pandas as pd
 from jaxtyping import Int
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.verdict import NAMES
-from geonode.report.data import by_level
-from geonode.report.figures import metric_figure, spectra_figure, spectrum_chart
 from geonode.report.kit import (
     INK,
     MODEL,
     MUTED,
+    NAMED,
     SECOND,
     Figure,
     band_layers,
@@ -26,6 +24,12 @@ from geonode.report.kit import (
     x_axis,
     y_axis,
     zoom,
+)
+from geonode.report.series_figures import (
+    by_level,
+    metric_figure,
+    spectra_figure,
+    spectrum_chart,
 )
 from geonode.spectra.series import labelled
 from geonode.wording import quantity
@@ -94,9 +98,13 @@ def _true(file: CalibratedFile) -> Figure:
         points = {"table": "estimates", "where": where, "tooltip": True, **dot}
         layers.insert(1, part(name, "rule", x, low, alt.Y2("high"), **bars))  # below all points
         layers.append(part(name, "point", x, estimated, **points))
+
+    def columns(names: tuple[str, ...], rows: list[Any]) -> dict[str, Any]:
+        return dict(zip(names, zip(*rows, strict=True), strict=True))
+
     tables = {
-        "estimates": pd.DataFrame(estimates, columns=["method", "level", "estimated"]),
-        "intervals": pd.DataFrame(intervals, columns=["method", "level", "low", "high"]),
+        "estimates": columns(("method", "level", "estimated"), estimates),
+        "intervals": columns(("method", "level", "low", "high"), intervals),
         "ends": {"level": levels[[0, -1]]},
     }
     what = "left-out levels: estimated over true concentration, with 90% intervals"
@@ -178,16 +186,16 @@ def _influence(file: CalibratedFile) -> Figure:
     dashed = {"color": SECOND, "strokeDash": DASHES, "strokeWidth": 1.5}
     chart = alt.layer(
         marks("point", x, y, color=MODEL, tooltip=True, **DOTS),
-        marks("text", x, y, alt.Text("level", type="nominal"), color=INK, dy=-11),
+        marks("text", x, y, alt.Text("level", type="nominal"), table="named", color=INK, dy=-11),
         marks("rule", x, table="leverage_limit", **dashed),
         marks("rule", y, table="q_limit", **dashed),
     )
+    levels = [quantity(level, file.unit) for level in file.series.concentrations.tolist()]
+    samples = {"level": levels, "leverage": found.leverages, "q": found.residuals}
+    named = found.inside if len(levels) > NAMED else np.zeros(len(levels), bool)
     tables = {
-        "samples": {
-            "level": [quantity(level, file.unit) for level in file.series.concentrations.tolist()],
-            "leverage": found.leverages,
-            "q": found.residuals,
-        },
+        "samples": samples,
+        "named": {key: np.array(column)[~named] for key, column in samples.items()},
         "leverage_limit": {"leverage": [found.leverage_limit]},
         "q_limit": {"q": [found.residual_limit]},
     }
@@ -227,6 +235,7 @@ def _metric(file: CalibratedFile) -> Figure:
     found = file.predictions.sqrt_metric
     assert found is not None  # the predictor has a posterior
     levels = file.series.concentrations
-    table = pd.DataFrame({"concentration": file.places, "sqrt_g": found[0], "deviation": found[1]})
     inside = (file.places > levels[0]) & (file.places < levels[-1])
-    return metric_figure(table[inside], levels, file.unit)
+    columns = {"concentration": file.places, "sqrt_g": found[0], "deviation": found[1]}
+    table = {name: column[inside] for name, column in columns.items()}
+    return metric_figure(table, levels, file.unit)

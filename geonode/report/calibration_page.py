@@ -1,5 +1,7 @@
 """The page of a calibration."""
 
+from typing import Any
+
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.verdict import NAMES
 from geonode.report.calibration_data import estimator, page_json
@@ -7,11 +9,12 @@ from geonode.report.calibration_figures import drawn_places, figures
 from geonode.report.calibration_tables import (
     components_said,
     coverage,
-    interval_columns,
     said_limit,
 )
 from geonode.report.kit import Figure
-from geonode.report.page import Cell, Markup, Part, Section, Table, escaped, page, parts_html
+from geonode.report.page import Markup, Part, Section, escaped, page, parts_html
+from geonode.report.results import interval_columns
+from geonode.report.table import Cell, Table
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import labelled
 from geonode.wording import number
@@ -27,19 +30,15 @@ GEOMETRY = (
     "The learned metric: where √g is large, a small step of concentration changes the spectrum "
     "much, and concentrations are easily told apart."
 )
-DROP = Markup(
-    '<div id="drop"><label>Drop a table of unknown spectra here, or choose it: '
-    '<input type="file" id="file" multiple accept=".csv,.txt,.tsv"></label>'
-    '<p class="hint">Text with one column per spectrum, on the axis of the calibration. The page '
-    "itself estimates it, by the method above and by geonode; nothing is sent anywhere. Workbooks "
-    "and other kinds of files: <code>geonode calibrate FILE --unknown FILE</code>.</p>"
-    '<p class="note" id="drop-told" aria-live="polite"></p></div>'
-)
 BY_COMMAND = Markup(
     '<p class="note">This page cannot estimate unknown spectra, because they need preprocessing or '
     "the calibration is too large. Use <code>geonode estimate FILE --calibration "
     "calibration.safetensors</code>.</p>"
 )
+
+
+Estimator = dict[str, Any] | None
+"""What the page estimates by, as of `estimator`."""
 
 
 def calibration_page(file: CalibratedFile, tables: list[Table]) -> str:
@@ -54,7 +53,7 @@ def calibration_page(file: CalibratedFile, tables: list[Table]) -> str:
     return page(
         f"{file.source}: calibration",
         _first(file, drawn["true"]),
-        _sections(file, drawn, by_name, estimates=curve is not None),
+        _sections(file, drawn, by_name, curve),
         scripts=("estimate.js", "table.js", "calibration.js"),
         data=page_json(file, curve),
         generator=GENERATOR,
@@ -122,7 +121,7 @@ def _remarks(file: CalibratedFile) -> str:
 
 
 def _sections(
-    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table], *, estimates: bool
+    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table], curve: Estimator
 ) -> list[Section]:
     """All sections below the first screen."""
     note = Markup('<p class="note" id="curve-note" aria-live="polite"></p>')
@@ -135,7 +134,7 @@ def _sections(
         Section("diagnostics", "Diagnostics of PLS and PCR", _diagnostics(file, drawn, tables)),
         Section("peaks", "Peaks", [tables["peaks"]]),
         Section("predicted", "Predicted spectrum at any concentration", predicted),
-        Section("unknown", "Unknown spectra", _unknown(file, drawn, tables, estimates)),
+        Section("unknown", "Unknown spectra", _unknown(file, drawn, tables, curve)),
         Section("limits", "Limits of detection and quantification", [tables["limits"]]),
         Section("next", "What to measure next", [NEXT, tables["next"]]),
         Section("geometry", "Geometry", [GEOMETRY, drawn["posterior_metric"]]),
@@ -188,7 +187,7 @@ def _concentration(file: CalibratedFile) -> Markup:
 
 
 def _unknown(
-    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table], estimates: bool
+    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table], curve: Estimator
 ) -> list[Part]:
     """Estimates of the command, and the place to drop more."""
     checked = ("controls", "unknowns", "standards", "validated")
@@ -205,6 +204,24 @@ def _unknown(
     ]
     return [
         *of_command,
-        DROP if estimates else BY_COMMAND,
+        BY_COMMAND if curve is None else _drop(curve),
         Markup(f'<div id="dropped" hidden>{parts_html(dropped)}</div>'),
     ]
+
+
+def _drop(curve: dict[str, Any]) -> Markup:
+    """The place to drop unknown spectra."""
+    by = "by the method above and by geonode"
+    if "scores" not in curve:
+        by = (
+            "by the method above alone, as the curve of geonode is too large for a page, and says "
+            "whether leverage and Q residual are within their 95% limits"
+        )
+    return Markup(
+        '<div id="drop"><label>Drop a table of unknown spectra here, or choose it: '
+        '<input type="file" id="file" multiple accept=".csv,.txt,.tsv"></label>'
+        '<p class="hint">Text with one column per spectrum, on the axis of the calibration. The '
+        f"page itself estimates it, {by}; nothing is sent anywhere. Workbooks and other kinds of "
+        "files: <code>geonode estimate FILE --calibration calibration.safetensors</code>.</p>"
+        '<p class="note" id="drop-told" aria-live="polite"></p></div>'
+    )

@@ -1,7 +1,6 @@
 """Tables of a calibration: the same cells for CSV, for the workbook and for the page."""
 
 from dataclasses import astuple
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
@@ -10,9 +9,12 @@ from scipy.signal import find_peaks
 from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.limits import Line
+from geonode.calibration.mixture_file import MixtureFile
 from geonode.calibration.verdict import NAMES
 from geonode.learning.predicted import COVERAGE
-from geonode.report.page import Cell, Table
+from geonode.report.mixture_tables import mixture_tables
+from geonode.report.results import interval_columns, result_tables, set_text
+from geonode.report.table import Cell, Columns, Table
 from geonode.spectra.inspection import noise_along_the_axis
 from geonode.spectra.series import Series, labelled
 from geonode.wording import quantity, share
@@ -23,36 +25,18 @@ SMALLEST_PEAK = 0.03
 NOISES = 5.0
 """Standard deviations of the noise that a peak must stand out by."""
 
-Columns = list[tuple[str, Any]]
-"""Headers, each with its numbers: an array, or a list of cells."""
-
 MOST_PEAKS = 12
 """Peaks of a table; the most prominent."""
 
 
-def tables(file: CalibratedFile) -> list[Table]:
+def tables(file: CalibratedFile | MixtureFile) -> list[Table]:
     """All tables, the summary first."""
+    if isinstance(file, MixtureFile):
+        return mixture_tables(file, result_tables(file))
     made = [make(file) for make in (_summary, _levels, _methods)]
     made += result_tables(file)
-    rest = (_limits, _samples, _components, _regression, _peaks, _predicted, _spectra, _next)
-    return made + [make(file) for make in rest]
-
-
-def result_tables(file: CalibratedFile) -> list[Table]:
-    """Tables of what the calibration was used on, and the record."""
-    made = {
-        _unknowns: file.unknowns,
-        _controls: file.controls,
-        _validated: file.validation,
-        _standards: file.correction,
-        _record: file.record,
-    }
-    return [make(file) for make, there in made.items() if there]
-
-
-def interval_columns(unit: str, of: str = "") -> list[str]:
-    """Columns of a concentration with its 90% interval."""
-    return [labelled(f"{of}{name}", unit) for name in ("estimated", "low90", "high90")]
+    rest = [_left_out, _limits, _samples, _components, _regression, _peaks, _predicted, _spectra]
+    return made + [make(file) for make in (*rest, _next)]
 
 
 def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
@@ -127,31 +111,33 @@ def _levels(file: CalibratedFile) -> Table:
         relative = own[0] / level - 1 if level else None
         sets = calibration.sets["geonode"][place]
         row: list[Cell] = [level, file.method, *own[:3], own[0] - level, relative, own[3]]
-        rows.append([*row, *of_geonode[:3], len(sets) > 1, of_geonode[3], _set_text(sets)])
+        rows.append([*row, *of_geonode[:3], len(sets) > 1, of_geonode[3], set_text(sets)])
     title = f"Left-out levels, estimated by {file.method} with {COVERAGE:.0%} intervals"
     return Table("calibration", title, columns, rows)
-
-
-def _set_text(sets: list[tuple[float, float]]) -> str:
-    return "; ".join(f"{low:.4g} to {high:.4g}" for low, high in sets)
 
 
 def _methods(file: CalibratedFile) -> Table:
     verdict, unit = file.calibration.verdict, file.unit
     columns = ["method", "use", labelled("median error", unit), "of the range"]
     columns += [labelled("RMSEP", unit), "RMSEP of the range", "Q2", "p against the best"]
-    names = [labelled(f"left out {level:g}", unit) for level in verdict.levels]
     rows: list[list[Cell]] = [
         [
             one.name,
             one.key == file.calibration.method,
             *astuple(one.scores),  # in the order of the columns
             verdict.p_value(one),
-            *one.estimates.tolist(),
         ]
         for one in verdict.methods
     ]
-    return Table("validation", "Methods, by levels that were left out", columns + names, rows)
+    return Table("validation", "Methods, by levels that were left out", columns, rows)
+
+
+def _left_out(file: CalibratedFile) -> Table:
+    """Estimates of every level by all methods."""
+    verdict, unit = file.calibration.verdict, file.unit
+    columns: Columns = [(labelled("level", unit), verdict.levels)]
+    columns += [(labelled(one.name, unit), one.estimates) for one in verdict.methods]
+    return Table.of_columns("left_out", "Left-out levels, estimated by every method", columns)
 
 
 def _limits(file: CalibratedFile) -> Table:
@@ -174,13 +160,11 @@ def _samples(file: CalibratedFile) -> Table:
         ("Q", found.residuals, found.residual_limit),
     ]
     columns: Columns = [(labelled("level", file.unit), levels)]
-    inside = np.ones(len(levels), bool)
     for name, values, limit in limits:
         columns += [(name, values), (f"limit of {name}", [limit] * len(levels))]
-        inside &= values <= (np.inf if limit is None else limit)
-    columns.append(("inside both limits", inside))
+    columns.append(("inside both limits", found.inside))
     title = f"Levels by {NAMES[found.key]}, {components_said(found.components)}: 95% limits"
-    return _of_columns("samples", title, columns)
+    return Table.of_columns("samples", title, columns)
 
 
 def components_said(count: int) -> str:
@@ -197,7 +181,7 @@ def _components(file: CalibratedFile) -> Table:
         padded = [*of_key.tolist(), *[None] * (len(counts) - len(of_key))]
         columns.append((labelled(f"RMSECV of {NAMES[key]}", file.unit), padded))
     title = "Errors of left-out levels by number of components"
-    return _of_columns("components", title, columns)
+    return Table.of_columns("components", title, columns)
 
 
 def _regression(file: CalibratedFile) -> Table:
@@ -208,75 +192,7 @@ def _regression(file: CalibratedFile) -> Table:
         (f"mean {series.signal_label}", series.signal.mean(axis=0)),
         (f"regression vector of {NAMES[found.key]}", found.vector),
     ]
-    return _of_columns("regression", "Regression vector", columns)
-
-
-def _of_columns(name: str, title: str, columns: Columns) -> Table:
-    """A table of columns of equal length."""
-    headers, values = zip(*columns, strict=True)
-    listed = (one.tolist() if isinstance(one, np.ndarray) else one for one in values)
-    return Table(name, title, headers, [list(row) for row in zip(*listed, strict=True)])
-
-
-def _unknowns(file: CalibratedFile) -> Table:
-    unit = file.unit
-    columns = ["file", "spectrum", "method", *interval_columns(unit)]
-    columns += interval_columns(unit, "geonode ")
-    columns += ["ambiguous", "fits", "p", labelled("geonode set90", unit), "remark"]
-    corrected = [labelled("uncorrected", unit)] if file.correction else []
-    failed = "a control failed" if not all(one.passed for one in file.controls) else ""
-    rows: list[list[Cell]] = []
-    for name, found in file.unknowns:
-        for one in found:
-            row = one.of_geonode
-            said = [file.range_remark(one.concentration), row.sentence("" if unit == "1" else unit)]
-            remark = "; ".join(part for part in (*said, failed) if part)
-            numbers: list[Cell] = [one.concentration, one.low, one.high]
-            of_geonode: list[Cell] = [row.mode, row.low, row.high, row.ambiguous, row.fits]
-            ends: list[Cell] = [row.p_value, _set_text(row.sets), remark]
-            before: list[Cell] = [one.uncorrected] if corrected else []
-            rows.append([name, row.name, file.method, *numbers, *of_geonode, *ends, *before])
-    by = f"{file.method}, corrected by standards" if corrected else file.method
-    title = f"Unknown spectra, estimated by {by}, geonode beside it"
-    return Table("unknowns", title, columns + corrected, rows)
-
-
-def _controls(file: CalibratedFile) -> Table:
-    unit = file.unit
-    columns = ["file", "control", labelled("known", unit), *interval_columns(unit)]
-    columns += ["fits", "passed"]
-    rows: list[list[Cell]] = [[*astuple(one), one.passed] for one in file.controls]
-    return Table("controls", "Controls, which must lie in their 90% intervals", columns, rows)
-
-
-def _validated(file: CalibratedFile) -> Table:
-    assert file.validation
-    found, unit = file.validation, file.unit
-    low, high = found.ends.T
-    numbers = zip(interval_columns(unit), (found.estimated, low, high), strict=True)
-    columns: Columns = [("spectrum", found.names), (labelled("known", unit), found.known)]
-    columns += [*numbers, (labelled("error", unit), found.estimated - found.known)]
-    columns += [("inside the interval", found.held), ("fits", found.fits)]
-    said = found.sentence(unit)
-    return _of_columns("validated", f"{said[0].upper()}{said[1:]}", columns)
-
-
-def _standards(file: CalibratedFile) -> Table:
-    assert file.correction
-    found, unit = file.correction, file.unit
-    after = found.intercept + found.slope * found.estimated
-    columns: Columns = [("spectrum", found.names), (labelled("known", unit), found.known)]
-    columns += [
-        (labelled("estimated", unit), found.estimated),
-        (labelled("corrected", unit), after),
-    ]
-    said = found.sentence(unit)
-    return _of_columns("standards", f"Estimates are {said}", columns)
-
-
-def _record(file: CalibratedFile) -> Table:
-    rows: list[list[Cell]] = [[*one] for one in file.record]
-    return Table("record", "Record", ["what", "value"], rows)
+    return Table.of_columns("regression", "Regression vector", columns)
 
 
 def _spectra(file: CalibratedFile) -> Table:
@@ -288,7 +204,7 @@ def _spectra(file: CalibratedFile) -> Table:
     order = np.argsort(level, kind="stable")
     columns += [(name, scan) for name, scan in ((names[at], scans[at]) for at in order)]
     title = f"Spectra of the levels: {series.signal_label}"
-    return _of_columns("spectra", title, columns)
+    return Table.of_columns("spectra", title, columns)
 
 
 def _peaks(file: CalibratedFile) -> Table:
@@ -323,7 +239,7 @@ def _predicted(file: CalibratedFile) -> Table:
         columns += zip(
             (level, f"{level}, low90", f"{level}, high90"), (spectrum, *ends), strict=True
         )
-    return _of_columns("predicted", "Predicted spectra with 90% intervals", columns)
+    return Table.of_columns("predicted", "Predicted spectra with 90% intervals", columns)
 
 
 def coverage(held: Bool[np.ndarray, "level"]) -> str:

@@ -1,11 +1,12 @@
 // The posterior of the concentration of a spectrum: geonode/estimation/posterior.py, line by line.
 
-function numbersOf(text, Kind = Float64Array) {
-  return new Kind(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)).buffer);
-}
-
 // Lower Cholesky factor of every node, and the logarithm of its determinant.
 function curveOf(packed) {
+  if (!packed.scores) {  // the components of another method
+    const arrays = ['axis', 'centre', 'rotation', 'loadings'];
+    const numbers = Object.fromEntries(arrays.map(name => [name, numbersOf(packed[name])]));
+    return {...packed, ...numbers, w: packed.wavelengths};
+  }
   const [nodes, r, w] = [packed.nodes, packed.directions, packed.wavelengths];
   const left = numbersOf(packed.left), right = numbersOf(packed.right), rank = packed.rank;
   const pairs = r * (r + 1) / 2, factors = new Float64Array(nodes * pairs);
@@ -241,6 +242,20 @@ function readBack(method, spectrum) {
   covariance.forEach((row, i) => row.forEach((one, j) => { leverage += one * z ** (i + j); }));
   const weight = power ? Math.max(value / lowest, 1) ** -power : 1;
   return {value, leverage: leverage * weight};
+}
+
+// Leverage and Q residual within their limits: geonode/calibration/diagnostics.py.
+function withinLimits(components, spectrum) {
+  const {w, centre, rotation, loadings, limits} = components;
+  const centred = spectrum.map((value, i) => value - centre[i]), rest = Float64Array.from(centred);
+  let leverage = 1 / components.samples;
+  components.sizes.forEach((size, k) => {
+    const score = centred.reduce((sum, value, i) => sum + value * rotation[k * w + i], 0);
+    leverage += score * score / size;
+    for (let i = 0; i < w; i++) rest[i] -= score * loadings[k * w + i];
+  });
+  const found = [leverage, rest.reduce((sum, value) => sum + value * value, 0)];
+  return found.every((value, i) => limits[i] === null || value <= limits[i]);
 }
 
 const MISFIT = 0.01;

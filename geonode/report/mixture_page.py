@@ -1,38 +1,44 @@
 """The page of a calibration of several substances."""
 
-from itertools import combinations
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import altair as alt
-import numpy as np
-
-from geonode.report.calibration_figures import DASHES, DOTS, DRAWN
-from geonode.report.kit import (
-    INK,
-    MODEL,
-    MUTED,
-    SECOND,
-    Figure,
-    keyed,
-    marks,
-    sample,
-    x_axis,
-    y_axis,
-    zoom,
-)
-from geonode.report.mixture_tables import MixtureFile
-from geonode.report.page import Markup, Part, Section, Table, escaped, page, parts_html
-from geonode.spectra.series import labelled
+from geonode.calibration.mixture_file import MixtureFile
+from geonode.report.calibration_data import as_json
+from geonode.report.mixture_data import surfaces
+from geonode.report.mixture_figures import of_pairs, of_substance
+from geonode.report.page import Figure, Markup, Part, Section, escaped, page, parts_html
+from geonode.report.table import Table
 
 GENERATOR = "geonode calibrate"
 
-LEFT_OUT = (
-    "Every sample is estimated by a calibration without its composition. Bars are 90% intervals; "
-    "how wide they must be was found with these same samples."
+BY_COMMAND = Markup(
+    '<p class="note">Further spectra are estimated by <code>geonode estimate FILE --calibration '
+    "calibration.safetensors</code>, which is beside this page; the page itself estimates none.</p>"
 )
-PURE = "The right panel is the change of the signal per amount at the mean composition."
+
+SHOWN = (0, 1, 3, 4, 7, 9, 10, 11, 12)
+"""Columns of the errors above all sections; the figures have every method."""
+
+OF_SAMPLE, OF_UNKNOWN = 7, 3
+"""Columns of a substance in the tables of left-out samples and of unknowns."""
+
+LEFT_OUT = (
+    "First: every sample is estimated by a calibration without its composition. Bars are 90% "
+    "intervals; how wide they must be was found with these same samples. Second: errors of these "
+    "estimates by method (RMSEP); long bars are cut. Third: the change of the signal per amount at "
+    "the mean composition."
+)
+SURFACE = "Signal that the response surface expects; points are samples."
+OTHERS = "They may have other amounts of the other substances than the surface."
 DESIGN = (
-    "Amounts of the samples: between them estimates are interpolated, beyond them extrapolated."
+    "Amounts of the samples, and their convex hull: within it estimates are interpolated, beyond "
+    "it extrapolated."
+)
+NEXT = (
+    "Mixtures that would make the response surface surer, each as if those before had been "
+    "measured. The gain is the share of its expected error that the mixture takes away."
 )
 
 
@@ -44,100 +50,76 @@ def mixture_page(file: MixtureFile, tables: list[Table]) -> str:
         tables: tables of the calibration.
     """
     by_name = {table.name: table for table in tables}
-    design = [_design(file, *pair) for pair in combinations(range(len(file.series.substances)), 2)]
-    each: list[Part] = [LEFT_OUT + " " + PURE]
+    surface, design = of_pairs(file)
+    each: list[Part] = [LEFT_OUT]
     for place, name in enumerate(file.series.named):
-        each += [
-            Markup(f"<h3>{escaped(name)}</h3>"),
-            _row([_true(file, place), _pure(file, place)]),
-        ]
+        each += [Markup(f"<h3>{escaped(name)}</h3>"), _panels(of_substance(file, place))]
+    data = surfaces(file)
+    said = SURFACE if data["steps"] == 1 else f"{SURFACE} {OTHERS}"
     sections = [
         Section("substances", "Substances", each),
-        Section("design", "Design", [DESIGN, _row(design)]),
-        Section("left-out", "Left-out samples", [by_name["left_out"]]),
+        Section(
+            "surface",
+            "Response surface",
+            [said, _controls(data), _panels(surface)],
+        ),
+        Section("design", "Design", [DESIGN, _panels(design)]),
+        Section("next", "What to prepare next", [NEXT, by_name["next"]]),
+        Section("left-out", "Left-out samples", _parts(by_name["left_out"], 1, OF_SAMPLE)),
     ]
+    used: list[Part] = [by_name[name] for name in ("controls", "validated") if name in by_name]
     if "unknowns" in by_name:
-        sections.insert(0, Section("unknown", "Unknown spectra", [by_name["unknowns"]]))
+        used[:0] = _parts(by_name["unknowns"], 4, 2 * OF_UNKNOWN)
+    sections.insert(0, Section("unknown", "Unknown spectra", [*used, BY_COMMAND]))
+    if "record" in by_name:
+        sections.append(Section("record", "Record", [by_name["record"]]))
     kind = "" if file.is_sound else ' class="bad"'
     book = Markup('<p><a href="calibration.xlsx">All tables as an Excel workbook</a></p>')
     first = f"""<div class="first">
 <h1>Calibration of {escaped(file.source)}</h1>
 <p id="answer"{kind}>{escaped(file.sentence)}</p>
 </div>
-{parts_html([by_name["errors"], book])}"""
-    return page(f"{file.source}: calibration", first, sections, generator=GENERATOR)
-
-
-def _row(figures: list[Figure]) -> Markup:
-    """Figures in rows of two, one below the other on a phone."""
-    return Markup(f'<div class="first">\n{parts_html(figures)}\n</div>')
-
-
-def _true(file: MixtureFile, place: int) -> Figure:
-    """Left-out estimates over measured amounts of one substance, with intervals."""
-    found, name = file.calibration, file.series.named[place]
-    measured = file.series.amounts[:, place]
-    combined, pls = "combined, 90% interval", "PLS"
-    x = x_axis("measured", f"measured {name}").scale(nice=False, zero=False, padding=8)
-    estimated, low, other, same = (
-        y_axis(field, f"estimated {name}") for field in ("estimated", "low", "pls", "measured")
+{parts_html([_chosen(by_name["errors"], SHOWN), book])}"""
+    return page(
+        f"{file.source}: calibration",
+        first,
+        sections,
+        scripts=("mixture.js",),
+        data=as_json(data),
+        generator=GENERATOR,
     )
-    part = keyed({combined: MODEL, pls: SECOND})
-    hollow = {"shape": "square", "filled": False, "size": 36, "opacity": 1}
-    chart = alt.layer(
-        marks("line", x, same, table="ends", color=MUTED, strokeDash=DASHES, strokeWidth=1),
-        part(combined, "rule", x, low, alt.Y2("high"), strokeWidth=1.5, opacity=0.6),
-        part(pls, "point", x, other, **hollow),
-        part(combined, "point", x, estimated, tooltip=True, **DOTS | {"size": 36}),
+
+
+def _panels(figures: Sequence[Figure]) -> Markup:
+    """Figures beside each other, one below the other on a phone."""
+    return Markup(f'<div class="panels">\n{parts_html(figures)}\n</div>')
+
+
+def _chosen(table: Table, columns: Sequence[int], part: int = 0) -> Table:
+    """A table of some columns; parts after the first have another name and no title."""
+    named = table if part == 0 else replace(table, name=f"{table.name}_{part}", title="")
+    rows = [[row[at] for at in columns] for row in table.rows]
+    return replace(named, columns=[table.columns[at] for at in columns], rows=rows)
+
+
+def _parts(table: Table, first: int, width: int) -> list[Part]:
+    """A table in parts no wider than a page: in each the first columns, and some of the others."""
+    starts = range(first, len(table.columns), width)
+    return [
+        _chosen(table, [*range(first), *range(start, min(start + width, len(table.columns)))], part)
+        for part, start in enumerate(starts)
+    ]
+
+
+def _controls(data: dict[str, Any]) -> Markup:
+    """Sliders for the wavelength and for the amounts of the other substances."""
+    last, steps = data["wavelengths"] - 1, data["steps"]
+    others = (
+        '<label>other substances at <input type="range" id="others" min="0" '
+        f'max="{steps - 1}" value="{steps // 2}"> <output id="others-at"></output></label>'
     )
-    ends = found.left_out_intervals[:, place]
-    samples = {
-        "sample": file.series.samples,
-        "measured": measured,
-        "estimated": found.left_out["combined"][:, place],
-        "low": ends[:, 0],
-        "high": ends[:, 1],
-        "pls": found.left_out["pls"][:, place],
-    }
-    tables = {"samples": samples, "ends": {"measured": [measured.min(), measured.max()]}}
-    what = f"{name}: left-out estimates over measured amounts, with 90% intervals"
-    return Figure(f"true_{place}", what, chart, tables, 300)
-
-
-def _pure(file: MixtureFile, place: int) -> Figure:
-    """Spectrum of one substance: derivative of the signal by its amount, at the centre."""
-    series, at = file.series, sample(len(file.series.axis), DRAWN)
-    name, unit = series.substances[place], series.units[place]
-    x = x_axis("wavelength", series.axis_label)
-    signal = y_axis("slope", f"d {series.labels['signal']} / d {labelled(name, unit)}")
-    chart = alt.layer(
-        marks("line", x, signal, color=MODEL),
-        marks("rule", alt.YDatum(0), table="ends", color=MUTED, strokeDash=DASHES),
-    ).add_params(zoom())
-    tables = {
-        "pure": {"wavelength": series.axis[at], "slope": file.pure[at, place]},
-        "ends": {"slope": [0.0]},
-    }
-    what = f"spectrum of {name}: change of the signal per amount at the mean composition"
-    return Figure(f"pure_{place}", what, chart, tables, 300)
-
-
-def _design(file: MixtureFile, one: int, other: int) -> Figure:
-    """Amounts of two substances in the samples, and the estimates of unknowns."""
-    amounts, names = file.series.amounts, file.series.named
-    x, y = x_axis("x", names[one]).scale(nice=True, zero=False), y_axis("y", names[other])
-    colours = {"samples": INK}
-    tables: dict[str, Any] = {
-        "samples": {"sample": file.series.samples, "x": amounts[:, one], "y": amounts[:, other]}
-    }
-    if file.estimates is not None:
-        fits = np.flatnonzero(file.estimates.fits)
-        found, told = file.estimates.amounts[fits], [file.unknowns[at][1] for at in fits]
-        tables["unknowns"] = {"sample": told, "x": found[:, one], "y": found[:, other]}
-        colours["unknowns"] = MODEL
-    part = keyed(colours)
-    chart = alt.layer(
-        *(part(key, "point", x, y, table=key, tooltip=True, **DOTS) for key in colours)
+    return Markup(
+        '<div class="controls"><label>wavelength <input type="range" id="wavelength" min="0" '
+        f'max="{last}" value="{data["start"]}"> <output id="wavelength-at"></output></label>'
+        f"{others if steps > 1 else ''}</div>"
     )
-    what = f"amounts of {names[one]} and {names[other]} in the samples"
-    return Figure(f"design_{one}_{other}", what, chart, tables, 260)

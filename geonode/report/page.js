@@ -11,11 +11,29 @@ async function unpacked(text) {
   return new Response(stream).text();
 }
 
+// Numbers of a figure or a table, in base64.
+function numbersOf(text, Kind = Float64Array) {
+  return new Kind(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)).buffer);
+}
+
+// A number with some significant digits.
+function shown(value, digits = 4) {
+  if (value === null || value === undefined || !isFinite(value)) return '';
+  const size = Math.abs(value);
+  const text = value && (size >= 1e6 || size < 1e-4)
+    ? value.toExponential(digits - 1).replace(/\.?0+e/, 'e').replace('e+', 'e')
+    : String(Number(value.toPrecision(digits)));
+  return text.replaceAll('-', '−');
+}
+
 // Tables of the figures that follow a control, as functions by name.
 const live = {};
 
-// Lay out again: the rows of a legend follow from the width, the margin from the labels drawn.
-const fit = view => view.resize().runAsync();
+// Lay out again: the rows of a legend follow from the width, the margin from the labels drawn, and
+// both from each other.
+async function fit(view) {
+  for (let i = 0; i < 2; i++) await view.resize().runAsync();
+}
 
 // Draw a figure, or give it the tables of now. Expressions are interpreted (`ast`), because the
 // policy of the page forbids to compile them.
@@ -83,5 +101,9 @@ async function start() {
   element('undrawn').remove();
 }
 
-addEventListener('resize', () => Object.values(views).forEach(fit));
+let settled;
+addEventListener('resize', () => {  // after Vega has taken the new width
+  clearTimeout(settled);
+  settled = setTimeout(() => Object.values(views).forEach(fit), 200);
+});
 start();

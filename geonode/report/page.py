@@ -11,32 +11,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from geonode.report.kit import Figure, library, packed
+from geonode.report.table import Cell, Table
 from geonode.wording import quantity
-
-Cell = str | float | bool | None
-"""Cell of a table; None: there is no value."""
 
 LONG = 30
 """Letters of a text that is aligned to the left in a table, and may be broken into lines."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Table of a page, of a file and of a workbook.
-
-    Attributes:
-        name: name of its file and sheet.
-        title: what it says.
-        columns: headers with units; empty for a list of facts.
-        rows: cells, the first of a row its header; None: there is no value.
-        marked: indices of highlighted rows.
-    """
-
-    name: str
-    title: str
-    columns: Sequence[str]
-    rows: list[list[Cell]]
-    marked: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -48,26 +48,11 @@ class Inspection:
     def text(self) -> str:
         """The inspection for people."""
         found, table = self.to_json(), self.table
-        (low, high), replicates = found["axis_range"], found["replicate_noise"]
-        unit = "" if table.axis_unit == "1" else f" ({table.axis_unit})"
         facts = {
-            "file": found["source"],
-            "format": found["format"],
-            "encoding": found["encoding"],
-            "header": ", ".join(f"row {row}" for row in found["header_rows"]),
-            "left out": "; ".join(found["skipped"]) or "nothing",
-            "axis": f"{table.axis_name}{unit}: {len(table.axis)} values, {low:g} to {high:g}, "
-            f"step {found['axis_step']:g}",
-            "masked": ", ".join(f"{value:g}" for value in table.masked) or "none",
             "levels": f"{len(table.scans)}, unit {table.concentration_unit or 'not in the file'}",
-            "noise": f"{self.noise:.3g} from neighbours, "
-            + ("no replicates" if replicates is None else f"{replicates:.3g} from replicates"),
+            "noise": noise_said(self.noise, found["replicate_noise"]),
             "not monotonic": f"{found['non_monotonic_share']:.0%} of the wavelengths",
         }
-        width = max(map(len, facts))
-        head = [
-            f"{name:<{width}}  {' '.join(fact.split())}" for name, fact in facts.items() if fact
-        ]
         names = [shortest(level) for level in table.concentrations]
         widest = max(map(len, names))
         spectra = [
@@ -75,55 +60,32 @@ class Inspection:
             for name, line, scans in zip(names, found["lines"], found["scans"], strict=True)
         ]
         doubtful = [f"doubt: {line}" for line in self.doubts]
-        layouts = found["layouts"]
-        read_as = [f"{'        ' if at else 'layout: '}{line}" for at, line in enumerate(layouts)]
         command = f"as options: geonode inspect {self.options}"
         proposal = found["proposal"].rstrip()
-        return "\n".join([*head, "", *read_as, "", *spectra, "", *doubtful, proposal, "", command])
+        head = in_lines(found, facts)
+        return "\n".join([*head, "", *spectra, "", *doubtful, proposal, "", command])
 
     def to_json(self) -> dict[str, Any]:
         """The inspection as plain numbers, texts and lists."""
-        table, understood = self.table, self.sheet.understood
-        axis = table.axis
+        table = self.table
         return {
-            "source": str(self.source),
-            "format": understood.format,
+            **of_file(self.source, self.sheet, table.axis, table.masked),
             "levels": table.concentrations.tolist(),
             "scans": [len(scans) for scans in table.scans],
             "concentration_unit": table.concentration_unit,
-            "axis_name": table.axis_name,
-            "axis_unit": table.axis_unit,
-            "axis_range": [float(axis[0]), float(axis[-1])],
-            "axis_step": float(np.median(np.diff(axis))),
-            "wavelengths": len(axis),
-            "masked": table.masked.tolist(),
             "replicate_noise": table.replicate_noise(),
             "noise": self.noise,
             "non_monotonic_share": table.non_monotonic_share(),
             "lines": one_line_spectra(table.spectra),
             "proposal": self.proposal(),
             "doubts": self.doubts,
-            "encoding": understood.encoding,
-            "header_rows": list(understood.header_rows),
-            "layouts": list(understood.layouts),
-            "skipped": list(understood.skipped),
             "options": self.options,
         }
 
     @property
     def options(self) -> str:
         """Words of a command line that reads the file in this way."""
-        window = self.window
-        words = [] if window is None else ["--window", repr(window[0]), repr(window[1])]
-        words += [word for key, value in self._chosen for word in (f"--{key}", value)]
-        source = str(self.source)
-        return shlex.join([f"./{source}" if source.startswith("-") else source, *words])
-
-    @property
-    def _chosen(self) -> list[tuple[str, str]]:
-        """Choices that were made, by the name of their parameter."""
-        made = asdict(self.choices)
-        return [(key, str(made[key])) for key in made if made[key] != getattr(UNCHOSEN, key)]
+        return options_of(self.source, self.window, self.choices)
 
     def proposal(self) -> str:
         """Block `spectra` of a parameter file, with the reasons as comments."""
@@ -134,7 +96,7 @@ class Inspection:
         said, not_said = "from the file", "the file does not say: put it in"
         values = {
             "source": (_quoted(str(self.source)), sheet.understood.format),
-            **{key: (_quoted(value), "as it was asked for") for key, value in self._chosen},
+            **{key: (_quoted(value), "as it was asked for") for key, value in _made(self.choices)},
             "quantity": (
                 _quoted((quantity or "").lower() or "signal"),
                 said if quantity else not_said,
@@ -165,6 +127,77 @@ class Inspection:
             for key, (value, reason) in values.items()
         ]
         return "\n".join(["spectra:", *lines]) + "\n"
+
+
+def of_file(
+    source: Path,
+    sheet: Sheet,
+    axis: Float[np.ndarray, "wavelength"],
+    masked: Float[np.ndarray, "masked"],
+) -> dict[str, Any]:
+    """How a file was understood, as plain numbers, texts and lists.
+
+    Args:
+        source: the file.
+        sheet: its spectra.
+        axis: the wavelengths that are kept.
+        masked: those left out because a value is missing.
+    """
+    understood = sheet.understood
+    return {
+        "source": str(source),
+        "format": understood.format,
+        "axis_name": sheet.axis_name,
+        "axis_unit": sheet.axis_unit,
+        "axis_range": [float(axis[0]), float(axis[-1])],
+        "axis_step": float(np.median(np.diff(axis))),
+        "wavelengths": len(axis),
+        "masked": masked.tolist(),
+        "encoding": understood.encoding,
+        "header_rows": list(understood.header_rows),
+        "layouts": list(understood.layouts),
+        "skipped": list(understood.skipped),
+    }
+
+
+def in_lines(found: dict[str, Any], facts: dict[str, str]) -> list[str]:
+    """Lines of what `of_file` says, of further facts, and of the layouts."""
+    (low, high), unit = found["axis_range"], found["axis_unit"]
+    every = {
+        "file": found["source"],
+        "format": found["format"],
+        "encoding": found["encoding"],
+        "header": ", ".join(f"row {row}" for row in found["header_rows"]),
+        "left out": "; ".join(found["skipped"]) or "nothing",
+        "axis": f"{found['axis_name']}{'' if unit == '1' else f' ({unit})'}: "
+        f"{found['wavelengths']} values, {low:g} to {high:g}, step {found['axis_step']:g}",
+        "masked": ", ".join(f"{value:g}" for value in found["masked"]) or "none",
+        **facts,
+    }
+    width = max(map(len, every))
+    head = [f"{name:<{width}}  {' '.join(fact.split())}" for name, fact in every.items() if fact]
+    layouts = enumerate(found["layouts"])
+    return [*head, "", *(f"{'        ' if at else 'layout: '}{line}" for at, line in layouts)]
+
+
+def noise_said(noise: float, of_replicates: float | None) -> str:
+    """Noise from neighbours and from replicates, if there are some."""
+    said = "no replicates" if of_replicates is None else f"{of_replicates:.3g} from replicates"
+    return f"{noise:.3g} from neighbours, {said}"
+
+
+def options_of(source: Path, window: Window, choices: Choices) -> str:
+    """Words of a command line that reads a file in one way."""
+    words = [] if window is None else ["--window", repr(window[0]), repr(window[1])]
+    words += [word for key, value in _made(choices) for word in (f"--{key}", value)]
+    name = str(source)
+    return shlex.join([f"./{name}" if name.startswith("-") else name, *words])
+
+
+def _made(choices: Choices) -> list[tuple[str, str]]:
+    """Choices that were made, by the name of their parameter."""
+    made = asdict(choices)
+    return [(key, str(made[key])) for key in made if made[key] != getattr(UNCHOSEN, key)]
 
 
 def inspect_file(

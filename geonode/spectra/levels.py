@@ -1,25 +1,16 @@
-"""Concentrations and scans of named spectra, from their names or from a second table."""
+"""Concentrations and scans of named spectra."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.spectra.headers import (
-    Level,
-    concentration_header,
-    labelled_level,
-    level,
-    role,
-    same_unit,
-)
-from geonode.spectra.layouts.layout import chosen_amount, is_marked_amount
-from geonode.spectra.sheet import Grid, Sheet, shortest
+from geonode.spectra.headers import Level, labelled_level, level, same_unit
+from geonode.spectra.layouts.layout import amount_name
+from geonode.spectra.sheet import Sheet, shortest
 from geonode.spectra.table import without_rounding
 
 RenamedColumns = Literal["ask", "marks", "levels"]
@@ -39,9 +30,14 @@ def scans_of(
     Levels that differ by rounding alone are one; their spectra are further scans of it.
 
     Raises:
-        SpectraError: names are no concentrations, may mean two things or disagree in unit or
-            label, or a scan is there twice.
+        SpectraError: there are several amounts, or names are no concentrations, may mean two things
+            or disagree in unit or label, or a scan is there twice.
     """
+    if several := [amount_name(one.header)[:40] for one in sheet.amounts if one.is_sure]:
+        raise SpectraError(
+            f"found several amounts, {', '.join(map(repr, several[:10]))}; choose "
+            "one by spectra.target"
+        )
     found = _without_rounding(_scans(sheet, renamed_are))
     unit = sheet.concentration_unit
     for scan, place in zip(found, sheet.name_places, strict=True):
@@ -97,7 +93,7 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[Level]:
             first, count = renamed[name]
             found.append(Level(float(first), count + 1, None, ""))
         elif exact := level(name):
-            if exact.unit is None and sheet.names_are == "other":
+            if exact.unit is None and sheet.of_samples:
                 raise SpectraError(
                     f"{place}: found {name[:40]!r} as name of a sample, expected a concentration; "
                     "call them concentration, or write the unit, such as 30 ppb, or give them in a "
@@ -173,99 +169,3 @@ def numbered(names: Sequence[str]) -> list[str]:
         scans[key] += not is_mark
         marked.append(name if is_mark or scans[key] == 1 else f"{name}__r{scans[key]}")
     return marked
-
-
-# a second table
-
-
-def with_concentrations(
-    sheet: Sheet, grid: Grid, said: str, endings: tuple[str, ...], target: str | None
-) -> Sheet:
-    """Spectra named by the concentrations that a second table gives for their names.
-
-    Several samples of one concentration are its scans, and so are spectra of one name. A sample
-    whose concentration is empty is left out.
-
-    Args:
-        sheet: named spectra.
-        grid: two columns, or more of which one is called concentration.
-        said: what the table is called, for messages.
-        endings: endings of files, which names may have.
-        target: which amount to take, where the table has several.
-
-    Raises:
-        SpectraError: the table has other columns, names a sample twice or lacks a spectrum, or its
-            concentrations cannot be read or disagree in their unit.
-    """
-    table, unit = _concentrations(grid, said, endings, target)
-    levels, kept, left = [], [], []
-    for spectrum, (name, place) in enumerate(zip(sheet.names, sheet.name_places, strict=True)):
-        if name not in table:
-            known = ", ".join(map(repr, list(table)[:3]))
-            raise SpectraError(
-                f"{place}: found {name[:40]!r}, which {said} has not ({known}, ...), expected the "
-                "name of every spectrum there; leave its concentration empty to leave it out"
-            )
-        concentration = table[name]
-        if concentration is None:
-            left.append(name)
-        else:
-            levels.append(concentration)
-            kept.append(spectrum)
-    skipped = (f"spectra without a concentration: {', '.join(left)}",) if left else ()
-    return replace(
-        sheet,
-        names=numbered([shortest(one) for one in without_rounding(np.array(levels))]),
-        values=sheet.values[np.array(kept, dtype=np.int64)],
-        name_places=[sheet.name_places[spectrum] for spectrum in kept],
-        understood=sheet.understood.also(f"concentrations of {said}", skipped=skipped),
-        names_are="concentrations",
-        concentration_unit=unit or sheet.concentration_unit,
-        columns=False,
-    )
-
-
-def _concentrations(
-    grid: Grid, said: str, endings: tuple[str, ...], target: str | None
-) -> tuple[dict[str, float | None], str | None]:
-    """Concentration by name, and the unit of all."""
-    at_name, at_level = _columns(grid, said, target)
-    unit = concentration_header(grid.header[at_level])[1]
-    table: dict[str, float | None] = {}
-    for row, cells in grid.rows:
-        name, text, place = cells[at_name], cells[at_level], f"{said}, row {row}"
-        name = Path(name).stem if Path(name).suffix.lower() in endings else name
-        if name in table:
-            raise SpectraError(f"{place}: found {name[:40]!r} again, expected it once")
-        comma = grid.decimal == "," and "." not in text
-        found = level(text.replace(",", ".", 1) if comma else text)
-        if text not in ("", "nan") and (found is None or found.scan != 1):
-            raise SpectraError(
-                f"{place}: found {text[:40]!r}, expected a concentration that is finite "
-                "and not negative, such as 30 or 30 ppb, or nothing"
-            )
-        unit = _common_unit(unit, found and found.unit, place)
-        table[name] = found.concentration if found else None
-    return table, unit
-
-
-def _columns(grid: Grid, said: str, target: str | None) -> tuple[int, int]:
-    """Columns of the names and of the concentrations."""
-    header = grid.header
-    roles = [role(name) for name in header]
-    if len(roles) == 2 and "concentration" not in roles and target is None:
-        return 0, 1
-    named = [at for at, one in enumerate(roles) if one == "other"]
-    amounts = {
-        at: name
-        for at, name in enumerate(header)
-        if roles[at] == "concentration" or is_marked_amount(name) or (target and at not in named)
-    }
-    at_level = chosen_amount(amounts, target, said)
-    named = named or [at for at in range(len(roles)) if at != at_level]
-    if at_level is not None and len(named) == 1:
-        return named[0], at_level
-    raise SpectraError(
-        f"{said}: found the columns {', '.join(map(repr, header[:10]))}, expected name and "
-        "concentration"
-    )

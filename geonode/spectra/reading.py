@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from geonode.errors import SpectraError
+from geonode.spectra.amounts import named_by_amount, with_second_table
 from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.formats.delimited import read_delimited
 from geonode.spectra.formats.excel import read_excel
@@ -33,9 +34,9 @@ from geonode.spectra.formats.matlab import read_matlab
 from geonode.spectra.formats.spc import read_spc
 from geonode.spectra.layouts.choice import sheet_of
 from geonode.spectra.layouts.layout import Asked
-from geonode.spectra.levels import RenamedColumns, scans_of, with_concentrations
+from geonode.spectra.levels import RenamedColumns, scans_of
 from geonode.spectra.sense import doubts, doubts_of_cells
-from geonode.spectra.sheet import Grid, Sheet, require_values, shortest
+from geonode.spectra.sheet import Grid, Sheet, joined_amounts, require_values, shortest
 from geonode.spectra.table import FEWEST_WAVELENGTHS, SpectraTable
 from geonode.terminal import printable
 
@@ -54,12 +55,6 @@ FORMATS: dict[str, Callable[[Path], Grid | Sheet]] = {
     ".nc": read_netcdf,
 }
 """Readers by extension, of cells or of formats that say which way their spectra run."""
-
-WITH_AMOUNTS: dict[str, Callable[[Path, str | None], Sheet]] = {
-    **dict.fromkeys(JCAMP, read_jcamp),
-    ".mat": read_matlab,
-}
-"""Readers of formats that may give several amounts of one spectrum, of which one is asked for."""
 
 SUFFIXES = tuple(FORMATS)
 
@@ -181,23 +176,26 @@ def read_spectra(
     return Spectra(sheet.names, sheet.axis[kept], sheet.axis_name, sheet.axis_unit, values, masked)
 
 
-def read_known(path: Path) -> tuple[Spectra, Float[np.ndarray, "spectrum"], str | None]:
-    """Read spectra of known concentration, any number of them.
+def read_known(
+    path: Path, choices: Choices = UNCHOSEN
+) -> tuple[Spectra, Float[np.ndarray, "spectrum"], str | None]:
+    """Read spectra of known concentration as `read_table` does, but any number of them.
 
     Returns:
         The spectra, by ascending concentration; the concentrations; their unit if the file has it.
 
     Raises:
-        SpectraError: the file cannot be read, or its names are no concentrations.
+        SpectraError: the file cannot be read, or says no concentrations.
     """
     with errors_naming(path):
-        sheet = read_sheet(path, Asked(series=True))
-        scans, unit = scans_of(sheet, "ask")
+        sheet = read_known_sheet(path, choices)
+        scans, unit = scans_of(sheet, choices.replicates)
         kept, masked = selected(sheet, None, "refuse")
         order = [scans[key] for key in sorted(scans)]
         names = [sheet.names[place] for place in order]
         about = sheet.axis[kept], sheet.axis_name, sheet.axis_unit
         spectra = Spectra(names, *about, sheet.values[order][:, kept], masked)
+    warn(path, sheet, doubts_of_cells(sheet))
     return spectra, np.array([level for level, _ in sorted(scans)]), unit
 
 
@@ -251,19 +249,8 @@ def sheet_and_series(
     Raises:
         SpectraError: as `read_table`.
     """
-    second, table = choices.concentrations, None
     with errors_naming(path):
-        if second is not None:
-            with errors_naming(second):
-                grid = read_format(second)
-                if not isinstance(grid, Grid):
-                    raise SpectraError("found spectra, expected a table of names")
-                table = grid if grid.rows else None
-        asked = Asked(series=True, target=choices.target) if table is None else Asked()
-        sheet = read_sheet(path, asked, sheet_name=choices.sheet, apart=second)
-        if second is not None and table is not None:
-            with errors_naming(second):
-                sheet = with_concentrations(sheet, table, second.name, SUFFIXES, choices.target)
+        sheet = read_known_sheet(path, choices)
         scans, unit = scans_of(sheet, choices.replicates)
         kept, masked = selected(sheet, window, missing)
         by_level = groupby(sorted(scans), key=itemgetter(0))
@@ -277,6 +264,28 @@ def sheet_and_series(
             masked=masked,
             concentration_unit=unit,
         )
+
+
+def read_known_sheet(path: Path, choices: Choices) -> Sheet:
+    """Spectra named by their concentrations, or with several amounts of which none was chosen.
+
+    Raises:
+        SpectraError: as `read_sheet`, or the second table does not fit.
+        OSError, UnicodeDecodeError: a file cannot be read.
+    """
+    second, target, table = choices.concentrations, choices.target, None
+    if second is not None:
+        with errors_naming(second):
+            grid = read_format(second)
+            if not isinstance(grid, Grid):
+                raise SpectraError("found spectra, expected a table of names")
+            table = grid if grid.rows else None
+    if table is None or second is None:
+        asked = Asked(series=True, target=target)
+        return read_sheet(path, asked, sheet_name=choices.sheet, apart=second)
+    sheet = read_sheet(path, Asked(), sheet_name=choices.sheet, apart=second)
+    with errors_naming(second):
+        return named_by_amount(with_second_table(sheet, table, second.name, SUFFIXES), target)
 
 
 def read_sheet(
@@ -300,21 +309,14 @@ def read_sheet(
     if sheet_name is not None and suffix != ".xlsx":
         raise SpectraError(f"found the sheet {sheet_name!r} asked for, expected a workbook (.xlsx)")
     if path.is_dir() and suffix not in SUFFIXES:
-        return _read_folder(path, apart, asked.target)
-    found = read_format(path, sheet_name, asked.target)
+        return _read_folder(path, apart, asked)
+    found = read_format(path, sheet_name)
     if isinstance(found, Grid):
-        return sheet_of(found, replace(asked, called=path.stem))
-    if asked.target is not None and suffix not in WITH_AMOUNTS:
-        raise SpectraError(
-            f"found {found.understood.format}, which has no column of amounts, and the amount "
-            f"{asked.target[:40]!r} asked for; leave spectra.target (--target) out"
-        )
-    return found
+        found = sheet_of(found, replace(asked, called=path.stem))
+    return named_by_amount(found, asked.target) if asked.series else found
 
 
-def read_format(
-    path: Path, sheet_name: str | None = None, target: str | None = None
-) -> Grid | Sheet:
+def read_format(path: Path, sheet_name: str | None = None) -> Grid | Sheet:
     """Cells or spectra of a file, by its ending in any case.
 
     Raises:
@@ -328,21 +330,19 @@ def read_format(
             f"found a file {suffix or 'without extension'}, expected one of {', '.join(SUFFIXES)}"
             + (f"; {way}" if way else "")
         )
-    if suffix == ".xlsx":
-        return read_excel(path, sheet_name)
-    return WITH_AMOUNTS[suffix](path, target) if suffix in WITH_AMOUNTS else FORMATS[suffix](path)
+    return read_excel(path, sheet_name) if suffix == ".xlsx" else FORMATS[suffix](path)
 
 
 # folders
 
 
-def _read_folder(path: Path, apart: Path | None, column: str | None) -> Sheet:
+def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
     """Spectra of the files of a folder on one axis; of several endings, the most frequent one.
 
     Args:
         path: the folder.
         apart: a file of it that holds no spectrum.
-        column: name of the spectrum, or of the amount, to take from each file; None: the only one.
+        asked: what is read; its target is the spectrum, or the amount, to take from each file.
     """
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
     if apart is not None:
@@ -365,10 +365,12 @@ def _read_folder(path: Path, apart: Path | None, column: str | None) -> Sheet:
     sheets = {}
     for file in kept:
         try:
-            sheets[file.name] = _one_of_folder(file, column)
+            sheets[file.name] = _one_of_folder(file, asked.target)
         except SpectraError as error:
             raise SpectraError(f"{file.name}: {error}") from error
     joined = _joined(sheets, by_title=ending in JCAMP)
+    if ending in JCAMP and asked.series:
+        joined = named_by_amount(joined, asked.target)
     if not left:
         return joined
     more = f" and {len(left) - 10} more" if len(left) > 10 else ""
@@ -382,7 +384,7 @@ def _read_folder(path: Path, apart: Path | None, column: str | None) -> Sheet:
 def _one_of_folder(file: Path, column: str | None) -> Sheet:
     """The spectrum of a file, called like the file; of JCAMP-DX all, called as the file says."""
     if file.suffix.lower() in JCAMP:
-        sheet = read_sheet(file, Asked(target=column))
+        sheet = read_sheet(file, Asked())
         places = [f"{file.name}, {place}" for place in sheet.name_places]
         return replace(sheet, name_places=places)
     sheet = read_sheet(file, Asked())
@@ -392,9 +394,9 @@ def _one_of_folder(file: Path, column: str | None) -> Sheet:
         raise SpectraError(
             f"found {len(sheet.names)} spectra, "
             f"{', '.join(repr(name[:40]) for name in sheet.names[:5])}, expected one in every file "
-            "of a folder; choose it by --target (spectra.target), or read this file alone"
+            "of a folder; choose it by spectra.target, or read this file alone"
         )
-    return replace(sheet, names=[file.stem], name_places=[file.name], names_are="other")
+    return replace(sheet, names=[file.stem], name_places=[file.name], of_samples=True)
 
 
 def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
@@ -411,7 +413,9 @@ def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
     stems: dict[str, str] = {}
     for file, sheet in sheets.items():
         found, expected = (
-            (one.axis_name, one.axis_unit, one.signal, one.names_are) if by_title else one.axis_unit
+            (one.axis_name, one.axis_unit, one.signal, one.of_samples)
+            if by_title
+            else one.axis_unit
             for one in (sheet, first)
         )
         if found != expected:
@@ -445,6 +449,15 @@ def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
         understood=understood,
         concentration_unit=None,
         columns=False,
+        amounts=joined_amounts(
+            [
+                {one.header: one.cells[at] for one in sheet.amounts}
+                for sheet in sheets.values()
+                for at in range(len(sheet.names))
+            ],
+            places,
+            is_sure=any(one.is_sure for sheet in sheets.values() for one in sheet.amounts),
+        ),
     )
 
 

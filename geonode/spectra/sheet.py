@@ -1,8 +1,9 @@
 """What a file of spectra holds, before its spectra are given a meaning: cells, or named spectra."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -57,8 +58,20 @@ class Understood:
         )
 
 
-NamesAre = Literal["concentrations", "other", "unknown"]
-"""What the names of spectra are; others say nothing about concentrations."""
+class Amount(NamedTuple):
+    """Amounts of one substance in the samples of spectra, as their cells say them.
+
+    Attributes:
+        header: name of the substance, with its unit if it has one.
+        cells: of every spectrum, with a decimal point.
+        places: where each stands, for messages.
+        is_sure: whether the file calls it an amount, or else only a wish for it makes it one.
+    """
+
+    header: str
+    cells: list[str]
+    places: list[str]
+    is_sure: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +87,12 @@ class Sheet:
         name_places: where each name stands, for messages.
         axis_places: where each value of the axis stands, for messages.
         understood: how the file was understood.
-        names_are: what the file says its names are.
+        of_samples: whether the names are those of samples, of which a bare number is no level.
         concentration_unit: unit that the file gives for the concentrations in the names; None if
             it gives none.
         signal: what was measured, in the words of the file; None if it does not say.
         columns: whether the names are headers of columns.
+        amounts: of the substances beside the spectra, of which none is in the names.
 
     Raises:
         SpectraError: the axis repeats a value or changes direction, a name is too long, or a
@@ -93,10 +107,11 @@ class Sheet:
     name_places: list[str]
     axis_places: list[str]
     understood: Understood
-    names_are: NamesAre = "unknown"
+    of_samples: bool = False
     concentration_unit: str | None = None
     signal: str | None = None
     columns: bool = False
+    amounts: tuple[Amount, ...] = ()
 
     def __post_init__(self) -> None:
         units = self.axis_unit, self.concentration_unit or ""
@@ -116,10 +131,21 @@ class Sheet:
             raise SpectraError(
                 f"found {len(found)} spectra called {name[:40]!r} among "
                 f"{', '.join(repr(one[:40]) for one in self.names[:10])}, expected one; choose it "
-                "by --target (spectra.target)"
+                "by spectra.target"
             )
-        names, places = ([of[found[0]]] for of in (self.names, self.name_places))
-        return replace(self, names=names, name_places=places, values=self.values[found])
+        return self.at(found)
+
+    def at(self, kept: Sequence[int]) -> "Sheet":
+        """Some of the spectra, by their places."""
+        names, places = ([of[one] for one in kept] for of in (self.names, self.name_places))
+        amounts = tuple(
+            one._replace(
+                cells=[one.cells[at] for at in kept], places=[one.places[at] for at in kept]
+            )
+            for one in self.amounts
+        )
+        values = self.values[np.array(kept, dtype=np.int64)]
+        return replace(self, names=names, name_places=places, values=values, amounts=amounts)
 
     def cell_place(self, spectrum: int, wavelength: int) -> str:
         """Where a value stands, for messages."""
@@ -132,6 +158,23 @@ class Sheet:
         elif at.startswith("row"):
             at = f"{at}, {column}"
         return f"{at}, spectrum {name!r}"
+
+
+def joined_amounts(
+    samples: list[dict[str, str]], places: list[str], *, is_sure: bool
+) -> tuple[Amount, ...]:
+    """Amounts of spectra of which each tells its own.
+
+    Args:
+        samples: cells by header, of every spectrum.
+        places: where each spectrum stands, for messages.
+        is_sure: as of an `Amount`.
+    """
+    headers = dict.fromkeys(header for sample in samples for header in sample)
+    return tuple(
+        Amount(header, [sample.get(header, "") for sample in samples], places, is_sure)
+        for header in headers
+    )
 
 
 Decimal = Literal[".", ","]

@@ -4,7 +4,7 @@ import torch
 
 from benchmarks import sequential
 from benchmarks.sequential import MetricModule, SequentialSolver, published_calls
-from geonode.compute.device import one_thread
+from geonode.compute.threads import one_thread
 from tests.geometry.closed_forms import RECIPROCAL, constant, exponential, random_metric
 
 STEP = 1 / 50

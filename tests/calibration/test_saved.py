@@ -49,10 +49,9 @@ def test_what_is_read_back_estimates_to_the_last_bit(saved, calibration, tmp_pat
 @pytest.mark.parametrize("method", NAMES)
 def test_every_method_and_preprocessing_is_kept(tmp_path, method):
     file = beer.write_series(tmp_path / "beer.csv", 1)
-    options = {"file": file, "preprocess": "[{savgol: {window: 5, degree: 2, derivative: 1}}]"}
-    made = CalibratedFile.of(
-        "beer.csv", read_series_csv(spectra_parameters(options)), method=method
-    )
+    steps = "[{savgol: {window: 5, degree: 2, derivative: 1}}]"
+    series = read_series_csv(spectra_parameters(file, preprocess=steps))
+    made = CalibratedFile.of("beer.csv", series, method=method)
     save_calibration(tmp_path / "saved.safetensors", made)
     found = load_calibration(tmp_path / "saved.safetensors")
     for one, other in zip(found.estimate(UNKNOWN), made.estimate(UNKNOWN), strict=True):
@@ -80,7 +79,7 @@ DAMAGES = {
     "layout": (lambda path: altered(path, layout="0"), "calibrate again"),
     "content": (lambda path: altered(path, calibration='{"dict": {}}'), "found a damaged file"),
     "kind": (lambda path: altered(path, calibration='{"Path": {"a": 1}}'), "found a damaged file"),
-    "absent": (lambda path: path.unlink(), "not found, expected a calibration file"),
+    "absent": (lambda path: path.unlink(), "found no such file, expected a calibration file"),
 }
 
 
@@ -188,7 +187,7 @@ def test_standards_of_another_instrument_correct_what_is_estimated(calibration, 
     assert one.concentration == pytest.approx(3.5, abs=0.06)
     assert one.uncorrected == pytest.approx(1.1 * 3.5, abs=0.1)
     assert one.low < 3.5 < one.high
-    assert found.validation.rmsep < 0.05  # of what is corrected
+    assert found.validations[0].rmsep < 0.05  # of what is corrected
 
 
 # files

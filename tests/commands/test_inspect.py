@@ -34,7 +34,7 @@ def test_what_was_understood_and_chosen_is_proposed(tmp_path, run):
     (tmp_path / "mine.csv").write_text(rows + "\nEnd\n", encoding="utf-16")
     refused = run()
     assert refused.exit_code == 2
-    assert "spectra.replicates to levels or to marks" in refused.stderr
+    assert "set --replicates to levels or to marks" in refused.stderr
     result = run("--replicates", "marks")
     for part in (
         "encoding       UTF-16",

@@ -1,13 +1,14 @@
 """A chemist's week: calibrate once, estimate by the saved file, control, validate, record."""
 
 import csv
+import errno
 import hashlib
 import json
 from datetime import datetime
 
 import numpy as np
 import pytest
-from openpyxl import load_workbook
+from openpyxl import Workbook, load_workbook
 
 from tests.calibration import beer
 from tests.commands.calling import call
@@ -78,6 +79,23 @@ def test_results_stay_until_they_are_to_be_replaced(week, tmp_path):
     assert files == [str(week / "day1/run.csv")] * 4 + [str(day2)] * 3
 
 
+def test_a_full_disk_leaves_all_results_as_they_were(week, tmp_path, monkeypatch):
+    out, written = tmp_path / "out.csv", []
+
+    def full(columns, rows):
+        written.append(columns)
+        if len(written) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return "new"
+
+    assert estimate(week, week / "day1", "--control", "QC=5", "--out", out).exit_code == 0
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr("geonode.report.results.csv_text", full)
+    day2 = write(tmp_path.parent / f"{tmp_path.name}_day2/run.csv", **SAMPLES)
+    assert_refused(estimate(week, day2, "--out", out, "--overwrite"), "No space left on device")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_the_record_says_by_what_from_what_and_when(week, tmp_path):
     out = tmp_path / "out.csv"
     assert estimate(week, week / "day1/run.csv", "--out", out).exit_code == 0
@@ -87,7 +105,7 @@ def test_the_record_says_by_what_from_what_and_when(week, tmp_path):
         assert found["calibration file, SHA-256"] == hashlib.sha256(content).hexdigest()
         source = (week / "beer.csv").read_bytes()
         assert found["calibrated with, SHA-256"] == hashlib.sha256(source).hexdigest()
-        assert found["option preprocess"] == "[{savgol: {window: 5, degree: 2}}]"
+        assert json.loads(found["option preprocess"]) == [{"savgol": {"window": 5, "degree": 2}}]
         assert datetime.fromisoformat(found["date and time"]).tzinfo is not None
         assert {"method", "made by", "read, SHA-256", "preprocessing"} <= {*found}
     assert "user" not in found
@@ -124,6 +142,28 @@ def test_validation_and_standards_are_said_and_recorded(week, tmp_path):
     assert {"correction", "validation"} <= {*kinds}
 
 
+def test_known_spectra_are_read_as_those_of_levels(week, tmp_path):
+    spectra = dict(zip(("x", "y"), beer.spectra_at([3, 6]), strict=True))
+    day, out = write(tmp_path / "day.csv", **SAMPLES), tmp_path / "out.csv"
+    book, lines = Workbook(), [line.split(",") for line in beer.table(spectra).splitlines()]
+    for sheet in ("other", "checks"):
+        filled = book.create_sheet(sheet)
+        for place, line in enumerate(lines):
+            filled.append([float(one) if place else one for one in line])
+    book.save(tmp_path / "known.xlsx")
+    (tmp_path / "table.csv").write_text("name,lead (ppb),zinc (ppb)\nx,3,1\ny,6,2\n", "utf-8")
+    words = ["--validation", tmp_path / "known.xlsx", "--concentrations", tmp_path / "table.csv"]
+    words += ["--target", "lead", "--out", out]
+    done = estimate(week, day, *words, "--sheet", "checks")
+    assert done.exit_code == 0, done.output
+    assert "2 of 2 inside their 90% intervals" in done.stdout.splitlines()[0]
+    assert [row[1] for row in rows(out.with_suffix(".validated.csv"))[1:]] == ["3", "6"]
+    assert str(tmp_path / "table.csv") in [row[1] for row in rows(out.with_suffix(".record.csv"))]
+    out.unlink()
+    assert_refused(estimate(week, day, *words), "expected one sheet")
+    assert_refused(estimate(week, day, "--target", "lead"), "--validation or --standards beside it")
+
+
 def test_the_workbook_has_spectra_charts_and_formats(week):
     book = load_workbook(week / "made/calibration.xlsx")
     spectra = np.array([[cell.value for cell in row] for row in book["spectra"].iter_rows(2)])
@@ -140,6 +180,7 @@ WRONG = {
     "unit": (["unit.csv"], [], "axis: found a raman"),
     "twice": (["twice.csv"], [], "expected every name once"),
     "control": (["good.csv"], ["--control", "QC=5"], "--control: found 'QC'"),
+    "sheet": (["good.csv"], ["--sheet", "x"], "--sheet: found 'x', expected a workbook"),
     "no calibration": (["good.csv"], ["--root", "x", "--figure", "x.png"], "--figure"),
     "outside": (["good.csv"], ["--validation", "outside.csv"], "a concentration of 20 ppb"),
     "replaced": (["good.csv"], ["--out", "good.csv", "--overwrite"], "which is read here"),

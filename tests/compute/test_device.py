@@ -1,20 +1,16 @@
 import json
 import subprocess
 import sys
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
 from geonode.compute import choice
 from geonode.compute.choice import choose
-from geonode.compute.device import MOST_THREADS, Device, in_threads, one_thread, resolve
+from geonode.compute.device import Device, resolve
 from geonode.config import PrecisionParameters
 from geonode.errors import DeviceError
 from geonode.storage.document import write_json
-from tests.geometry.precision import threads
 
 CARD = ("A Card", 80 * 10**9, (8, 0))
 
@@ -116,15 +112,6 @@ def test_double_precision_is_where_it_can_be(computer):
     assert [device.reference.type for device in devices] == ["cpu", "cuda", "cpu"]
 
 
-def test_one_thread_and_back():
-    with threads(3):
-        with pytest.raises(ArithmeticError), one_thread(), ThreadPoolExecutor(1) as other:
-            assert torch.get_num_threads() == 1
-            assert other.submit(torch.get_num_threads).result() == 1
-            raise ArithmeticError
-        assert torch.get_num_threads() == 3
-
-
 def test_a_card_is_what_torch_finds_and_looked_for_without_torch_where_there_is_no_driver():
     code = (
         "import json, sys\n"
@@ -147,18 +134,3 @@ def test_a_driver_of_amd_is_enough_to_ask_torch(monkeypatch, tmp_path):
     assert choose("auto", precision())["name"] == "C Card"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert choose("auto", precision())["device"] == "cpu"
-
-
-@pytest.mark.parametrize(("cores", "several"), [(1, 1), (2, 2), (16, MOST_THREADS)])
-def test_items_are_computed_in_order_by_few_threads_of_one_thread_each(cores, several):
-    def work(item):
-        time.sleep(0.01)
-        return 2 * item, threading.get_ident(), torch.get_num_threads()
-
-    reported = []
-    with threads(cores):
-        found = in_threads(work, range(24), reported.append)
-    assert [double for double, *_ in found] == list(range(0, 48, 2))
-    assert len({thread for _, thread, _ in found}) == several
-    assert {each for *_, each in found} == {1}
-    assert reported == [1] * 24

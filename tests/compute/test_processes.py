@@ -97,6 +97,7 @@ def test_what_they_import_uses_no_device():
 
 
 def test_processes_are_at_most_cores_and_jobs_and_few_share_a_card(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64), raising=False)
     found = [processes_for(jobs, device) for jobs in (0, 5, 90) for device in ("cpu", "cuda")]
     assert found == [1, 1, 5, 5, 64, 12]
@@ -106,7 +107,8 @@ def test_processes_are_at_most_cores_and_jobs_and_few_share_a_card(monkeypatch):
 
 
 @pytest.fixture
-def engine(tmp_path):
+def engine(tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     with open_engine(HERE, tmp_path / "shared", processes=True) as opened:
         assert isinstance(opened, Engine)
         yield opened
@@ -120,7 +122,9 @@ def in_a_program(folder, *lines, **environment):
     return subprocess.run(
         [sys.executable, "main.py"],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([root, *sys.path])} | environment,
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join([root, *sys.path]), "OMP_NUM_THREADS": "2"}
+        | environment,
         capture_output=True,
         text=True,
         check=True,

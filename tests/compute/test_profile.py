@@ -14,6 +14,7 @@ OLD, SMALL, LARGE = (
 
 
 def test_a_processor_trains_a_few_models_on_every_core_and_mps_many_at_once(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
     processor = Profile(3_000, 3, 3, 1_000, False, False)
     assert profile_of(torch.device("cpu")) == processor

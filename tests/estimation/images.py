@@ -1,5 +1,7 @@
 """Images whose pixels are spectra of the series of `trained`, as Zarr stores."""
 
+import json
+
 import numpy as np
 import xarray
 
@@ -23,3 +25,9 @@ def store(path, values, axis=AXIS, dims=("y", "x", "wavelength"), chunks=None, *
     encoding = {"signal": {"chunks": chunks}} if chunks else {}
     data.to_zarr(path, consolidated=False, encoding=encoding)
     return path
+
+
+def edited(path, **changes):
+    """Metadata of an array with other values."""
+    about = json.loads((path / "zarr.json").read_text()) | changes
+    (path / "zarr.json").write_text(json.dumps(about))

@@ -1,4 +1,3 @@
-import json
 from math import prod
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from geonode.errors import SpectraError
 from geonode.estimation.image import Image
-from tests.estimation.images import image_values, store
+from tests.estimation.images import edited, image_values, store
 from tests.estimation.trained import AXIS
 
 
@@ -33,24 +32,6 @@ def test_tiles_cover_an_image_once_and_are_whole_chunks_or_within_one(shape, chu
             within = part.start // chunk == (part.stop - 1) // chunk
             assert within or (part.start % chunk == 0 and part.stop % chunk in (0, size % chunk))
     assert (count == 1).all()
-
-
-def edited(path, **changes):
-    """Metadata of an array with other values."""
-    about = json.loads((path / "zarr.json").read_text()) | changes
-    (path / "zarr.json").write_text(json.dumps(about))
-
-
-WIDE = {"name": "regular", "configuration": {"chunk_shape": [2**11, 2**11, len(AXIS)]}}
-
-
-def test_tiles_are_small_chunks_together_or_a_large_one_as_far_as_there_is_memory(tmp_path):
-    path = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16))
-    assert Image.open(path).pixels_at_once(4) == 2**24 // (8 * len(AXIS))
-    edited(path / "signal", shape=[2**12, 2**12, len(AXIS)], chunk_grid=WIDE)
-    found = Image.open(path)
-    assert found.pixels_at_once(1) == 2**30 // (5 * 8 * len(AXIS))
-    assert found.pixels_at_once(4) == 2**28 // (5 * 8 * len(AXIS))
 
 
 def test_what_is_no_image_is_refused(tmp_path):

@@ -8,7 +8,6 @@ from geonode.geometry.chebyshev import ChebyshevSource, differentiation, expand,
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from tests.geometry.closed_forms import CPU, DirectSource, nodes, random_metric
-from tests.geometry.precision import threads
 
 CHECK = 8 * 8  # calls for the points of the check
 
@@ -121,13 +120,3 @@ def test_a_metric_that_is_too_sharp_is_refused(axis, name):
     message = rf"model 1 is too sharp in {name}: at degree 48 .* raise christoffel\.largest_degree"
     with pytest.raises(GeometryError, match=message):
         ChebyshevSource.of(metric, nodes(5), tolerance=1e-8, largest_degree=48)
-
-
-def test_the_last_digits_do_not_depend_on_the_number_of_threads():
-    metric, found = random_metric(0), []
-    for count in (1, 3):
-        with threads(count):
-            grid = source(metric, nodes(301)).grid(0, nodes(200))
-            found.append((grid.log_sqrt, grid.symbol))
-            assert torch.get_num_threads() == count
-    assert all(torch.equal(part, same) for part, same in zip(*found, strict=True))

@@ -18,7 +18,6 @@ from geonode.learning.objective import fit
 from geonode.learning.path_decoder import PathDecoding
 from geonode.progress import silent
 from tests.compute.allocated import peak_bytes
-from tests.geometry.precision import threads
 from tests.learning.series import (
     cpu,
     decoder_parameters,
@@ -121,18 +120,11 @@ def assert_rounding_alone(found, expected):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
 
 
-@pytest.fixture
-def two_threads():
-    with threads(2):
-        yield
-
-
-def test_the_number_of_cores_changes_not_a_bit(rows, two_threads, monkeypatch):
+def test_the_number_of_cores_changes_not_a_bit(rows, monkeypatch):
     rows(150)  # so that there is work for several
     results = []
-    for cores, count in ((1, 1), (5, 3)):
+    for cores in (1, 5):
         monkeypatch.setattr(profile, "usable_cores", lambda cores=cores: cores)
-        torch.set_num_threads(count)
         results.append([*trained_metrics(run(LEVELS, 2)), *decoders(CPU)])
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
@@ -152,7 +144,7 @@ def short_of_memory(monkeypatch, most):
     return tried
 
 
-def test_a_card_short_of_memory_trains_less_at_once(rows, two_threads, monkeypatch, caplog):
+def test_a_card_short_of_memory_trains_less_at_once(rows, monkeypatch, caplog):
     rows(10**9)
     reported, whole = [], decoders()
     tried = short_of_memory(monkeypatch, 4)
@@ -165,7 +157,6 @@ def test_a_card_short_of_memory_trains_less_at_once(rows, two_threads, monkeypat
     short_of_memory(monkeypatch, 0)
     with pytest.raises(TrainingError, match=r"no memory for member 0 of the fold"):
         decoders()
-    assert torch.get_num_threads() == 2
 
 
 # targets

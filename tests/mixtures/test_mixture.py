@@ -3,11 +3,14 @@ import pytest
 import torch
 from scipy.stats import chi2
 
+from benchmarks.simulated_mixtures import simulate_mixtures
 from geonode.errors import MixtureError, SpectraError
 from geonode.mixtures.design import Design
 from geonode.mixtures.forward import ForwardModel
 from geonode.mixtures.inverse import fit_inverse
 from geonode.mixtures.mixture import (
+    HANDICAP,
+    MEMBERS,
     NAMES,
     POWER,
     WIDER,
@@ -15,7 +18,6 @@ from geonode.mixtures.mixture import (
     _bound,
     _joined,
 )
-from geonode.mixtures.simulated import simulate_mixtures
 from geonode.posterior.draws import Draws
 from tests.mixtures import beer
 
@@ -54,14 +56,38 @@ def test_left_out_estimates_are_those_of_fits_that_never_saw_the_composition(fit
         for key, one in linear.items():
             expected = one.estimates(SIGNAL[out])
             np.testing.assert_allclose(fitted.left_out[key][out], expected, rtol=1e-9)
-        model = ForwardModel.of(design, SIGNAL[~out])
-        expected = model.modes(SIGNAL[out]).amounts[:, 0]
-        np.testing.assert_allclose(fitted.left_out["geonode"][out], expected, rtol=1e-6)
+        modes = ForwardModel.of(design, SIGNAL[~out]).modes(SIGNAL[out])
+        np.testing.assert_allclose(fitted.left_out["geonode"][out], modes.amounts[:, 0], rtol=1e-6)
+        # The covariance is that of the weights and errors of the other folds.
+        errors = np.stack([fitted.left_out[key] for key in NAMES]) - KNOWN
+        sizes = np.linalg.norm(errors[:, ~out], axis=1) * HANDICAP[:, None]
+        ours = np.diag(sizes[0] ** -POWER / np.sum(sizes**-POWER, axis=0))
+        shares = fitted.weights[1:] / fitted.weights[1:].sum(axis=0)
+        of_rest = np.sum(shares[:, None] * errors[1:, ~out], axis=0)
+        rest = (np.eye(2) - ours) @ (of_rest.T @ of_rest / len(of_rest)) @ (np.eye(2) - ours)
+        for own, whole in zip(modes.covariance, fitted.spread[out], strict=True):
+            np.testing.assert_allclose(whole, ours @ own @ ours + rest, rtol=1e-6)
+
+
+def test_linear_fits_are_the_mean_of_those_without_a_fold(fitted):
+    design, folds = fitted.design, fitted.design.folds
+    each = [
+        fit_inverse(SIGNAL[folds != fold], kept.amounts, kept.composition)
+        for fold in range(folds.max() + 1)
+        for kept in [design.without(folds == fold)]
+    ]
+    unknowns = beer.spectra(UNKNOWN, bend=1.0)
+    for key, one in fitted.linear.items():
+        expected = np.mean([fit[key].estimates(unknowns) for fit in each], axis=0)
+        np.testing.assert_allclose(one.estimates(unknowns), expected, rtol=1e-9)
+    assert len(fitted.forward.members) % 2 == 0
+    assert 4 <= len(fitted.forward.members) <= MEMBERS
 
 
 def test_weights_and_verdict_follow_the_errors(fitted):
     errors = np.stack([fitted.rmsep[key] for key in NAMES])
     np.testing.assert_allclose(fitted.weights.sum(axis=0), 1)
+    errors *= HANDICAP[:, None]
     expected = errors**-POWER / np.sum(errors**-POWER, axis=0)
     np.testing.assert_allclose(fitted.weights, expected, rtol=1e-3)
     assert fitted.verdict == tuple([*NAMES][place] for place in errors.argmin(axis=0))
@@ -94,7 +120,7 @@ def test_other_methods_are_chosen_where_much_else_varies():
     every = np.stack([found.left_out[key] for key in NAMES])
     folds = found.design.folds
     for fold in range(folds.max() + 1):
-        squares = np.sum((every - known)[:, folds != fold] ** 2, axis=1)
+        squares = np.sum((every - known)[:, folds != fold] ** 2, axis=1) * HANDICAP[:, None] ** 2
         weights = squares ** (-POWER / 2)
         expected = np.einsum("mns,ms->ns", every[:, folds == fold], weights / weights.sum(axis=0))
         np.testing.assert_allclose(found.left_out["combined"][folds == fold], expected, rtol=1e-7)

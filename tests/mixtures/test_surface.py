@@ -61,14 +61,14 @@ def smoothers_of(surface):
     """The smoothers of a surface, as they were chosen."""
     of = surface.smoothers
     return [
-        Smoother(tuple(charts.tolist()), tuple(lengths[:, 0].tolist()), float(noise))
-        for charts, lengths, noise in zip(of._charts, of._lengths, of.noise, strict=True)
+        Smoother(tuple(charts.tolist()), tuple(lengths.tolist()), float(noise))
+        for charts, lengths, noise in zip(of.charts, of.lengths, of.noise, strict=True)
     ]
 
 
 @pytest.mark.parametrize("smoother", [ONE, OTHER])
 def test_kernels_follow_their_formula(smoother):
-    found, _ = Smoothers(Design.of(KNOWN), [smoother, ONE]).kernels(torch.from_numpy(KNOWN[:4]))
+    found, _ = Smoothers.of(Design.of(KNOWN), [smoother, ONE]).kernels(torch.from_numpy(KNOWN[:4]))
     order = np.unique(KNOWN, axis=0, return_index=True)[1]
     np.testing.assert_allclose(found[0], kernel(smoother, KNOWN, KNOWN[:4])[:, order], rtol=1e-10)
 
@@ -116,7 +116,7 @@ def test_smoothers_are_compared_by_the_residuals_of_all_samples(surface):
     expected = (np.log(squares.sum()) + np.log(squares).mean()) / 2
     design, within = Design.of(TWICE), surface.within.square().sum(0)
     means = _means(design, torch.from_numpy(scores))
-    found = _errors(Smoothers(design, [OTHER]), means, within)
+    found = _errors(Smoothers.of(design, [OTHER]), means, within)
     assert float(found[0]) == pytest.approx(expected, rel=1e-6)
 
 
@@ -148,6 +148,28 @@ def test_derivatives_are_those_of_finite_differences(surface):
         step[place] = 1e-5
         difference = (surface.at(at + step)[0] - surface.at(at - step)[0]) / 2e-5
         np.testing.assert_allclose(found[:, :, place], difference, rtol=1e-5, atol=1e-6)
+
+
+def test_variances_of_derivatives_are_those_of_finite_differences(surface):
+    """Of the covariances of the process at two near points, by the formula of the kernel."""
+    surface, _ = surface
+    ends = np.stack([TWICE.min(axis=0), TWICE.max(axis=0)])
+    at = np.clip(beer.amounts(1, 2, seed=4), ends[0] + 1, ends[1] - 1)
+    found = surface.slope_variances(torch.from_numpy(at))[0]
+    for place in range(2):
+        step = 0.02 * np.eye(2)[place]
+        points = np.concatenate([at - step, at + step])
+        expected = 0
+        for weight, size, smoother in zip(
+            surface.weights.tolist(), surface.sizes.tolist(), smoothers_of(surface), strict=True
+        ):
+            every = np.concatenate([TWICE, points, ends])
+            whole, count = kernel(smoother, every, every)[:-2, :-2], len(TWICE)
+            known = whole[:count, :count] + smoother.noise * np.eye(count)
+            across = whole[:count, count:]
+            left = whole[count:, count:] - across.T @ np.linalg.solve(known, across)
+            expected += weight * size * ([-1, 1] @ left @ [-1, 1]) / 0.04**2
+        assert float(found[place]) == pytest.approx(expected, rel=1e-2)
 
 
 def test_a_bent_response_is_predicted_between_the_samples():

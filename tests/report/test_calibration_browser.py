@@ -179,6 +179,28 @@ def assert_estimates(shown, expected, method):
     assert any(one.concentration > beer.LEVELS[-1] for one in expected)
 
 
+def test_a_page_too_small_for_the_curve_estimates_by_the_method(
+    calibration, unknown, tmp_path, monkeypatch
+):
+    found = calibration.with_unknown(unknown, read_unknown(unknown, calibration.series))
+    monkeypatch.setattr("geonode.report.calibration_data.LARGEST_CURVE", 3000)
+    text = calibration_page(calibration, tables(calibration))
+    given = {unknown.name: unknown.read_bytes(), "again.csv": PLAIN.encode()}
+    seen, console = look(tmp_path, text, SCREEN, given, {"other.csv": b"nothing"})
+    assert (console, seen["errors"]) == ([], [])
+    assert marks(seen["second"])["unknown"] == (2, 1, 0, 0, 0)
+    _, *rows = csv.reader(io.StringIO(seen["saved"]["rows"]))
+    assert [row[0] for row in rows] == [unknown.name] * 8 + ["again.csv"] * 2
+    for row, one in zip(rows, found.unknowns[0][1], strict=False):
+        numbers = list(map(float, row[3:6]))
+        np.testing.assert_allclose(numbers, one[1:4], rtol=1e-9)
+        assert row[6:10] == [""] * 4
+    assert [row[11].split("; ")[-1].split()[0] for row in rows[:8]] == (
+        ["within"] * 4
+        + ["beyond"] * 4  # what is beyond the range, noisy, shifted, of something else
+    )
+
+
 PLAIN = beer.table(dict(zip("ab", beer.spectra_at([3.3, 9.1]), strict=True)))
 ONE = beer.table({"a": beer.spectra_at([3.3])[0]})
 TABS = PLAIN.replace(",", "\t")
@@ -219,7 +241,7 @@ def test_files_are_read_as_the_command_reads_them_or_refused(calibration, tmp_pa
     seen, console = look(tmp_path, text, SCREEN, READ, others)
     assert (console, seen["errors"]) == ([], [])
     assert seen["refused"].startswith("0 estimated.")
-    assert seen["refused"].endswith("geonode calibrate FILE --unknown FILE.")
+    assert seen["refused"].endswith("geonode estimate FILE --calibration calibration.safetensors.")
     for name, (_, message) in REFUSED.items():
         assert f"{name}: {message}" in seen["refused"]
     _, *rows = csv.reader(io.StringIO(seen["saved"]["rows"]))

@@ -24,6 +24,7 @@ from tests.stages.conftest import assert_refused
 
 NAMES = {
     *("index.html", "calibration.xlsx", "summary.csv", "calibration.csv", "validation.csv"),
+    "left_out.csv",
     *("unknowns.csv", "limits.csv", "peaks.csv", "predicted.csv", "next.csv"),
     *("samples.csv", "components.csv", "regression.csv", "spectra.csv", "record.csv"),
     "calibration.safetensors",
@@ -205,8 +206,7 @@ def test_proposals_lie_between_the_levels_and_are_told_apart(series_file):
 
 @pytest.mark.parametrize("steps", [None, "[snv]"])
 def test_a_page_that_cannot_estimate_names_the_command(calibration, series_file, steps):
-    options = {"file": series_file, "preprocess": steps}
-    done = read_series_csv(spectra_parameters(options)).preprocessing
+    done = read_series_csv(spectra_parameters(series_file, preprocess=steps)).preprocessing
     found = replace(calibration, series=replace(calibration.series, preprocessing=done))
     text = calibration_page(found, tables(found))
     assert ('id="drop"' in text) == (steps is None)

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from geonode.report.data import FLAT, MAP_COLUMNS, MAP_ROWS, MOST_NUMBERS
-from geonode.report.page import Table, parts_html
+from geonode.report.page import parts_html
 from geonode.report.sections import report_page
+from geonode.report.table import Table
 from tests.report.reading import Page
 from tests.report.run import NOT_MEASURED, Run
 

@@ -215,7 +215,10 @@ REFUSED = [
     (cary(["Empty", *PPB[1:]]), "'Empty', expected a concentration.*spectra.con"),
     (cary(PPB).replace("410,0.6", ",0.6"), "row 4: found a value of '10 ppb' without its wavel"),
     (text([*long(), ["10", "410", "0"]]), "found 10 at 410 again, first in row .* replicate"),
-    ("conc,nm,A,B\n1,2,3,4\n", "row 1: found the columns 'conc', 'nm', 'A', 'B', expected one of"),
+    (
+        "conc,nm,A,B\n1,2,3,4\n",
+        "row 1: found the columns 'conc', 'nm', 'A', 'B', expected those of",
+    ),
     (text([*long(), ["10", "", "0"]]), "row 18, column 'wavelength_nm': found no number"),
     # marks that may be of thousands or of decimals, by the part that is not settled
     (groups("0,5", names=["0", "1.000", "2.000", "5.000"]), "'5.000' .* point .*is 5.000 or 50"),

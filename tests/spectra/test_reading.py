@@ -210,7 +210,10 @@ def test_concentrations_come_from_a_second_table(file):
     [
         ("name,conc\na,0\nb,5\nc,10\n", "found 'd', which b.csv has not"),
         ("name,conc\na,0\nb,5\nc,10\nd,20\na,0\n", "row 6: found 'a' again"),
-        ("name,conc\na,0\nb,-5\nc,10\nd,20\n", "row 3: found '-5', expected a concentration"),
+        (
+            "name,conc\na,0\nb,-5\nc,10\nd,20\n",
+            "row 3, column 2: found '-5', expected a concentration",
+        ),
         ("name,conc\na,0\nb,5 ppm\nc,10 ppb\nd,20\n", "in ppb and in ppm"),
         ("name,conc\na,0\nb,5\nc,\nd,20\n", "found 3 concentrations, expected 4 to 50"),
         ("a,b,c\n1,2,3\n2,3,4\n", r"b\.csv: .*found the columns 'a', 'b', 'c', expected name and"),

@@ -81,8 +81,7 @@ def read_excel(path: Path, sheet: str | None = None) -> Grid:
     if sheet is not None:
         raise SpectraError(f"found cells in the sheets {names}, expected one called {sheet!r}")
     raise SpectraError(
-        f"found cells in the sheets {names}, expected one sheet; choose it by spectra.sheet (or "
-        "--sheet)"
+        f"found cells in the sheets {names}, expected one sheet; choose it by spectra.sheet"
     )
 
 

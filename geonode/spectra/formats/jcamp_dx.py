@@ -24,7 +24,14 @@ from jaxtyping import Float
 from geonode.errors import SpectraError
 from geonode.spectra.formats.text import read_text
 from geonode.spectra.headers import AXIS_OF_UNIT, UNITS
-from geonode.spectra.sheet import Sheet, Understood, require_values, shortest, to_number
+from geonode.spectra.sheet import (
+    Sheet,
+    Understood,
+    joined_amounts,
+    require_values,
+    shortest,
+    to_number,
+)
 from geonode.storage.seal import require_file
 
 SUFFIXES = (".jdx", ".dx", ".jcamp")
@@ -92,30 +99,20 @@ class _Block:
         is_raman = unit == "cm-1" and "RAMAN" in self.texts.get("DATATYPE", "").upper()
         return "raman_shift" if is_raman else AXIS_OF_UNIT.get(unit, "axis"), unit
 
-    def concentration(self, target: str | None) -> str | None:
-        """Concentration that the block names, with the mark of the scan in its title.
+    @property
+    def components(self) -> dict[str, str]:
+        """Concentrations with their units, by the names of the components."""
+        found = _COMPONENT.findall(self.texts.get("CONCENTRATIONS", ""))
+        return {name.strip(): f"{number.strip()} {unit.strip()}" for name, number, unit in found}
 
-        Args:
-            target: name of the component to take; None: the only one.
-
-        Raises:
-            SpectraError: no component has that name.
-        """
+    @property
+    def concentration(self) -> str | None:
+        """The only concentration of the block, with the mark of the scan in its title."""
         text = self.texts.get("CONCENTRATIONS")
-        if text is None and target is None:
+        if text is None or len(self.components) > 1:
             return None
-        text = text or ""
-        parts = [[part.strip() for part in found] for found in _COMPONENT.findall(text)]
-        if target is not None:
-            known = f"one of {', '.join(repr(name) for name, *_ in parts)}" if parts else "some"
-            parts = [part for part in parts if part[0].lower() == target.strip().lower()]
-            if len(parts) != 1:
-                raise SpectraError(
-                    f"found no component {target[:40]!r} in CONCENTRATIONS, expected {known} "
-                    "(spectra.target, --target)"
-                )
-        if len(parts) == 1:
-            text = " ".join(parts[0][1:])
+        if self.components:
+            (text,) = self.components.values()
         elif (number := _to_number(text)) is not None:
             text = shortest(number)
         mark = _SCAN_MARK.fullmatch(self.texts.get("TITLE", ""))
@@ -214,12 +211,8 @@ class _Block:
             raise SpectraError(f"found {found} points, expected {self.count} (NPOINTS)")
 
 
-def read_jcamp(path: Path, target: str | None = None) -> Sheet:
-    """Spectra of a file.
-
-    Args:
-        path: the file.
-        target: name of the component whose concentrations are taken; None: the only one.
+def read_jcamp(path: Path) -> Sheet:
+    """Spectra of a file, one of each block, with the concentrations of its components.
 
     Raises:
         SpectraError: it is damaged or holds no spectra, or their axes or units differ.
@@ -248,7 +241,7 @@ def read_jcamp(path: Path, target: str | None = None) -> Sheet:
                 f"{place}: found another axis than in {places[0]} ({len(own)} and "
                 f"{len(axis)} points); bring all spectra to one axis"
             )
-    concentrations = [block.concentration(target) for block in blocks]
+    concentrations = [block.concentration for block in blocks]
     by_label = None not in concentrations
     titles = [block.texts.get("TITLE", "") for block in blocks]
     return Sheet(
@@ -261,8 +254,13 @@ def read_jcamp(path: Path, target: str | None = None) -> Sheet:
         axis_places=[f"point {number}" for number in range(1, len(axis) + 1)],
         understood=Understood("JCAMP-DX, one block a spectrum"),
         # A bare number as title may count samples.
-        names_are="concentrations" if by_label else "other",
+        of_samples=not by_label,
         signal=first.texts.get("YUNITS"),
+        amounts=joined_amounts(
+            [block.components for block in blocks],
+            places,
+            is_sure=any(len(block.components) > 1 for block in blocks),
+        ),
     )
 
 

@@ -3,7 +3,8 @@
 The spectra are the one variable of numbers over a wavelength-like dimension and one other, which is
 the concentration or tells samples apart; a third dimension may count replicates. Dimensions are
 known by their name or by the units of their coordinate. A replicate that is NaN throughout was not
-measured.
+measured. Amounts of samples are variables over them, or over them and the substances, which are
+known as concentrations in the same way.
 """
 
 import math
@@ -16,8 +17,10 @@ import numpy as np
 
 from geonode.errors import ArtifactError, SpectraError
 from geonode.spectra.headers import UNITS, Role, role
+from geonode.spectra.layouts.layout import is_marked_amount
 from geonode.spectra.sheet import (
     MOST_VALUES,
+    Amount,
     Sheet,
     Understood,
     require_columns,
@@ -135,7 +138,7 @@ def sheet_of_arrays(data: Any, kind: str) -> Sheet:
         raise SpectraError(f"found {data[at_axis].dtype} on the axis, expected numbers")
     require_columns(data.sizes[of_names])
     numbers = np.asarray(values.transpose(of_names, *replicates, at_axis), np.float64)
-    names, places, spectra = [], [], []
+    names, places, spectra, samples = [], [], [], []
     labels = data[of_names].values.tolist()
     for number, (label, scans) in enumerate(zip(labels, numbers, strict=True), start=1):
         text = shortest(float(label)) if isinstance(label, int | float) else str(label)
@@ -144,6 +147,7 @@ def sheet_of_arrays(data: Any, kind: str) -> Sheet:
             names.append(text if scan == 1 else f"{text}__r{scan}")
             places.append(f"{of_names} {number}")
             spectra.append(spectrum)
+            samples.append(number - 1)
     axis = np.asarray(data[at_axis].values, np.float64)
     unit = _unit(data[at_axis])
     is_concentration = roles[of_names] == "concentration"
@@ -158,10 +162,36 @@ def sheet_of_arrays(data: Any, kind: str) -> Sheet:
         name_places=places,
         axis_places=[f"{at_axis} {number}" for number in range(1, len(axis) + 1)],
         understood=Understood(f"{kind}, variable {name} ({', '.join(map(str, values.dims))})"),
-        names_are="concentrations" if is_concentration else "other",
+        of_samples=not is_concentration,
         concentration_unit=None if concentration_unit == "1" else concentration_unit,
         signal=signal if signal_unit == "1" else f"{signal} ({signal_unit})",
+        amounts=() if is_concentration else _amounts(data, of_names, samples, roles),
     )
+
+
+def _amounts(
+    data: Any, of_names: Any, samples: list[int], roles: dict[str, Role | None]
+) -> tuple[Amount, ...]:
+    """Amounts of the samples of spectra, one of each substance."""
+    found = []
+    for name, variable in data.variables.items():
+        others = [dim for dim in variable.dims if dim != of_names]
+        known = _role(data, name) == "concentration" or is_marked_amount(str(name))
+        of_samples = of_names in variable.dims and len(others) < 2 and variable.dtype.kind in "fiu"
+        if (
+            not known
+            or not of_samples
+            or any(roles[dim] in ("axis", "replicate") for dim in others)
+        ):
+            continue
+        require_columns(variable.size)
+        values = np.asarray(variable.transpose(of_names, ...).values, np.float64)
+        labels = [str(one) for one in data[others[0]].values] if others else [str(name)]
+        unit, places = _unit(variable), [f"{name}, {of_names} {one + 1}" for one in samples]
+        for label, amounts in zip(labels, values.reshape(len(values), -1).T, strict=True):
+            cells = [shortest(float(amounts[sample])) for sample in samples]
+            found.append(Amount(label if unit == "1" else f"{label} ({unit})", cells, places))
+    return tuple(found)
 
 
 def _unit(array: Any) -> str:
@@ -170,8 +200,8 @@ def _unit(array: Any) -> str:
 
 
 def _role(data: Any, dim: Any) -> Role | None:
-    """Role of a dimension by its name, or else by the attributes of its coordinate."""
-    attributes = data[dim].attrs if dim in data.coords else {}
+    """Role of a dimension or a variable by its name, or else by its attributes."""
+    attributes = data[dim].attrs if dim in data.variables else {}
     said = (dim, *(attributes.get(key) for key in ("long_name", "standard_name", "units")))
     return next((found for text in said if text and (found := role(str(text)))), None)
 

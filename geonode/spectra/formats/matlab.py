@@ -2,18 +2,19 @@
 
 The axis is the vector that a name such as `wavelength` tells, or else the only one in order that is
 as long as a side of the matrix. A vector along the other side with a name such as `conc` gives
-concentrations; without one the spectra are called 1, 2, 3, as samples.
+amounts; the spectra are called 1, 2, 3, as samples.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.spectra.formats.labelled_arrays import errors_explained, sheet_of_arrays
-from geonode.spectra.headers import axis_header, concentration_header, role
-from geonode.spectra.layouts.layout import chosen_amount, is_marked_amount
-from geonode.spectra.sheet import Sheet, require_values
+from geonode.spectra.headers import axis_header, role
+from geonode.spectra.layouts.layout import is_marked_amount
+from geonode.spectra.sheet import Amount, Sheet, require_values, shortest
 from geonode.storage.seal import require_file
 
 LARGEST_FILE = 2**27
@@ -23,12 +24,8 @@ _NUMBERS = ("double", "single", *(f"{sign}int{bits}" for sign in ("", "u") for b
 _WAY_OUT = "save a matrix of spectra, its wavelengths and its concentrations alone, with -v7"
 
 
-def read_matlab(path: Path, target: str | None = None) -> Sheet:
+def read_matlab(path: Path) -> Sheet:
     """Spectra of a file.
-
-    Args:
-        path: the file.
-        target: name of the vector of amounts to take; None: the only one.
 
     Raises:
         SpectraError: it is damaged, of another version, too large, or does not tell which of its
@@ -58,25 +55,24 @@ def read_matlab(path: Path, target: str | None = None) -> Sheet:
             f"expected one of them along one side as axis; call it wavelength, or {_WAY_OUT}"
         )
     spectra = matrix if len(vectors[axes[0]]) == matrix.shape[1] else matrix.T
-    beside = {at: name for at, name in enumerate(vectors) if len(vectors[name]) == len(spectra)}
-    amounts = {
-        at: name
-        for at, name in beside.items()
-        if target or roles[name] == "concentration" or is_marked_amount(name)
-    }
-    chosen = chosen_amount(amounts, target, path.name)
-    levels = [] if chosen is None else [amounts[chosen]]
-    names = vectors[levels[0]] if levels else np.arange(1, len(spectra) + 1)
     called, unit = axis_header(axes[0])
-    of_names = "concentration" if levels else "sample"
     data = xarray.Dataset(
-        {matrices[0]: ((of_names, "wavelength"), spectra)},
-        {of_names: names, "wavelength": vectors[axes[0]]},
+        {matrices[0]: (("sample", "wavelength"), spectra)},
+        {"sample": np.arange(1, len(spectra) + 1), "wavelength": vectors[axes[0]]},
     )
     data["wavelength"].attrs = {"units": unit, "long_name": called}
-    if levels:
-        data[of_names].attrs = {"units": concentration_header(levels[0])[1] or "1"}
-    return sheet_of_arrays(data, "MATLAB")
+    sheet = sheet_of_arrays(data, "MATLAB")
+    amounts = [
+        Amount(
+            name,
+            [shortest(float(one)) for one in vector],
+            [f"{name}, number {number}" for number in range(1, len(spectra) + 1)],
+            roles[name] == "concentration" or is_marked_amount(name),
+        )
+        for name, vector in vectors.items()
+        if name not in axes and len(vector) == len(spectra)
+    ]
+    return replace(sheet, amounts=tuple(amounts))
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from geonode.spectra.layouts.columns import OneColumn, OneSpectrum
 from geonode.spectra.layouts.layout import Asked
 from geonode.spectra.layouts.long import OneRowAValue
 from geonode.spectra.layouts.pairs import TwoColumnsEach
-from geonode.spectra.layouts.rows import OneRow, amounts_of, axis_columns, is_index, why_rows
+from geonode.spectra.layouts.rows import OneRow, is_index, why_rows
 from geonode.spectra.sheet import Grid, Sheet, to_number
 
 Layout = OneSpectrum | TwoColumnsEach | OneRowAValue | OneRow | OneColumn
@@ -63,11 +63,6 @@ def sheet_of(grid: Grid, asked: Asked) -> Sheet:
             "are the spectra; write wavelength_nm (one column a spectrum) or concentration (one "
             "row)"
         )
-    if asked.target is not None and not chosen.has_amounts:
-        raise SpectraError(
-            f"{row}: found {chosen.name}, which has no column of amounts, and the amount "
-            f"{asked.target[:40]!r} asked for; leave spectra.target (--target) out"
-        )
     sheet = chosen.sheet(grid, asked)
     said = [f"{chosen.name}: {fits[chosen].reason}"]
     for layout in LAYOUTS:
@@ -77,23 +72,6 @@ def sheet_of(grid: Grid, asked: Asked) -> Sheet:
             )
     understood = replace(sheet.understood.also(chosen.name), layouts=tuple(said))
     return replace(sheet, understood=understood)
-
-
-def with_amounts(grid: Grid) -> tuple[Grid, dict[int, str]]:
-    """A table as layouts see it, and headers of the amounts beside its spectra, by column.
-
-    Only tables with one row a spectrum have amounts here.
-    """
-    asked = Asked(series=True)
-    if len(grid.header) < 2:
-        return grid, {}
-    grid = _without_prefixes(_without_index(grid), asked)
-    chosen = next((layout for layout in LAYOUTS if layout.fit(grid, asked).fits), None)
-    if not isinstance(chosen, OneRow):
-        return grid, {}
-    axis = axis_columns(grid.header) or range(1, len(grid.header))
-    about = [at for at in range(len(grid.header)) if at not in axis]
-    return grid, amounts_of(grid, about, asked)
 
 
 def _refuse_without_a_header(grid: Grid, asked: Asked) -> None:

@@ -40,7 +40,7 @@ _OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I
 class OneSpectrum:
     """Two columns of numbers, the axis and the signal, whatever stands above and below them."""
 
-    name, has_amounts = "two columns, one spectrum", False
+    name = "two columns, one spectrum"
 
     def fit(self, grid: Grid, asked: Asked) -> Fit:  # noqa: ARG002
         """Two columns, of which the first ascends or descends."""
@@ -83,7 +83,7 @@ def unit_in(preamble: tuple[str, ...]) -> str | None:
 class OneColumn:
     """One column a spectrum, right of the axis."""
 
-    name, has_amounts = "one column a spectrum", False
+    name = "one column a spectrum"
 
     def fit(self, grid: Grid, asked: Asked) -> Fit:
         """As `direction` finds; a header of several rows is always above columns."""
@@ -120,7 +120,6 @@ class OneColumn:
             name_places=[grid.place(column) for column in range(2, len(names) + 2)],
             axis_places=rows,
             understood=grid.understood,
-            names_are="concentrations" if of_columns else "unknown",
             concentration_unit=concentration_header(of_columns)[1],
             signal=grid.signal,
             columns=True,

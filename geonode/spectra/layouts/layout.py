@@ -1,8 +1,7 @@
 """What layouts of a table share.
 
-A layout is a class with a `name` for people, `has_amounts` (whether a column gives the amount of
-each spectrum), `fit` (whether a table is laid out so, and why or why not), and `sheet` (the spectra
-of a table that is).
+A layout is a class with a `name` for people, `fit` (whether a table is laid out so, and why or why
+not), and `sheet` (the spectra of a table that is).
 """
 
 from collections.abc import Sequence
@@ -14,10 +13,6 @@ from jaxtyping import Float
 
 from geonode.errors import SpectraError
 from geonode.spectra.headers import concentration_header, wavelength
-from geonode.spectra.sheet import NamesAre
-
-NAMES_ARE: dict[str | None, NamesAre] = {"concentration": "concentrations", "other": "other"}
-"""What names are, by the role of their header."""
 
 
 @dataclass(frozen=True)
@@ -66,37 +61,6 @@ def axis_of(
             raise SpectraError(f"{place}: found units {unit} and {own} on one axis")
         axis[at], unit = found, own or unit
     return axis, unit
-
-
-def chosen_amount(amounts: dict[int, str], target: str | None, place: str) -> int | None:
-    """Column of the amount to take; None if there is no amount, and none is asked for.
-
-    Args:
-        amounts: headers of the columns of amounts, by column.
-        target: name of the one to take, whole or without its unit and `y_`; None: the only one.
-        place: where the headers stand, for messages.
-
-    Raises:
-        SpectraError: there are several, or none has the name.
-    """
-    known = ", ".join(repr(amount_name(header)[:40]) for header in list(amounts.values())[:10])
-    if target is None:
-        if len(amounts) > 1:
-            raise SpectraError(
-                f"{place}: found several amounts, {known}; choose one by --target (or "
-                "spectra.target)"
-            )
-        return next(iter(amounts), None)
-    wanted = target.strip().lower()
-    exact = [at for at, header in amounts.items() if header.lower() == wanted]
-    named = [at for at, header in amounts.items() if amount_name(header).lower() == wanted]
-    for found in (exact, named):
-        if len(found) == 1:
-            return found[0]
-    raise SpectraError(
-        f"{place}: found {'two amounts' if named else 'no amount'} called {target[:40]!r}, "
-        f"expected one of {known or 'several'} (spectra.target, --target)"
-    )
 
 
 def amount_name(header: str) -> str:

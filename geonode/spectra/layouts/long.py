@@ -1,30 +1,30 @@
-"""One row a value: columns of the concentration or sample, of the wavelength, and of the value."""
+"""One row a value: columns of amounts or of the sample, of the wavelength, and of the value."""
 
 import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.spectra.headers import (
-    Level,
+    Role,
     axis_header,
     concentration_header,
     labelled_level,
     level,
     role,
 )
-from geonode.spectra.layouts.layout import NAMES_ARE, Asked, Fit, chosen_amount
+from geonode.spectra.layouts.layout import Asked, Fit, is_marked_amount
 from geonode.spectra.layouts.rows import texts_of
-from geonode.spectra.sheet import Grid, Sheet, require_values, to_number
+from geonode.spectra.levels import numbered
+from geonode.spectra.sheet import Amount, Grid, Sheet, require_values, to_number
 
 
 class OneRowAValue:
     """One row a value."""
 
-    name, has_amounts = "one row a value", True
+    name = "one row a value"
 
     def fit(self, grid: Grid, asked: Asked) -> Fit:  # noqa: ARG002
-        """Headers name one axis, and the concentration or the sample."""
-        header = grid.header
-        roles = [role(name) for name in header]
+        """Headers name one axis, and amounts or the sample."""
+        header, roles = grid.header, [role(name) for name in grid.header]
         why_not = ""
         if len(grid.headings) > 1 or roles.count("axis") != 1 or len(roles) < 3:
             why_not = "no column of wavelengths stands beside two others"
@@ -34,7 +34,7 @@ class OneRowAValue:
             # A level in a wide header has its number; a column of levels has none.
             numbers = [name for name in header if level(name) or labelled_level(name)]
             why_not = f"the header {numbers[0][:40]!r} is a level" if numbers else ""
-        elif "other" not in roles:
+        elif "other" not in roles and not any(map(is_marked_amount, header)):
             why_not = "no column names the samples"
         elif len({*(axis := grid.column(roles.index("axis")))}) == len(axis):
             # Spectra may be called sample and blank, but then the axis does not repeat itself.
@@ -42,29 +42,39 @@ class OneRowAValue:
         return Fit(not why_not, why_not or "headers name an axis, what was measured there, a value")
 
     def sheet(self, grid: Grid, asked: Asked) -> Sheet:
-        """The spectra; a column of replicates numbers scans of one concentration."""
-        roles = [role(name) for name in grid.header]
+        """The spectra; a column of replicates numbers scans of one sample or of its amounts."""
+        header, rows = grid.header, grid.row_numbers
+        roles = _roles(grid)
         left = [at for at, one in enumerate(roles) if one is None and _is_text(grid.column(at))]
         left = left if len(left) < roles.count(None) else []
-        amounts = {at: grid.header[at] for at, one in enumerate(roles) if one == "concentration"}
-        wanted = "concentration" if amounts and (asked.series or "other" not in roles) else "other"
         if (
             roles.count("other") > 1
             or roles.count("replicate") > 1
             or roles.count(None) != len(left) + 1
         ):
-            found = ", ".join(map(repr, grid.header[:10]))
+            found = ", ".join(map(repr, header[:10]))
             raise SpectraError(
-                f"row {grid.header_row}: found the columns {found}, expected one of "
-                "concentrations, one of wavelengths, one of values and at most one of replicates; "
-                "remove the others"
+                f"row {grid.header_row}: found the columns {found}, expected those of "
+                "concentrations or samples, one of wavelengths, one of values and at most one of "
+                "replicates; remove the others"
             )
-        at_name = roles.index("other") if wanted == "other" else None
-        if at_name is None:
-            at_name = chosen_amount(amounts, asked.target, f"row {grid.header_row}") or 0
         at_axis = roles.index("axis")
         (at_value,) = [at for at, one in enumerate(roles) if one is None and at not in left]
-        rows = grid.row_numbers
+        amounts, sample, replicate = (
+            [at for at, one in enumerate(roles) if one == wanted]
+            for wanted in ("concentration", "other", "replicate")
+        )
+        of_series = asked.series and bool(amounts)  # samples of the same amounts are scans of them
+        keys = [*(amounts if of_series or not sample else ()), *sample, *replicate]
+        texts = {at: texts_of(grid, at) for at in keys}
+        said = {cell: level(cell) or cell for of in texts.values() for cell in {*of}}  # 10 is 10.0
+        each = list(zip(*([said[cell] for cell in texts[at]] for at in keys), strict=True))
+        first = dict(zip(reversed(each), reversed(range(len(each))), strict=True))
+        order = sorted(first.values())
+        spectrum_of = {each[row]: place for place, row in enumerate(order)}
+        spectra = [spectrum_of[key] for key in each]
+        names = [", ".join(texts[at][row] for at in sample or amounts) for row in order]
+        at_name = (sample or amounts)[0]
         wavelengths = grid.column_of_numbers(at_axis)
         wrong = np.flatnonzero(~np.isfinite(wavelengths))
         if wrong.size:
@@ -73,61 +83,62 @@ class OneRowAValue:
                 "axis, expected a finite one"
             )
         axis, columns = np.unique(wavelengths, return_inverse=True)
-        # Samples of one concentration are scans of it.
-        by_sample = wanted != "other" and "other" in roles
-        marks = [grid.column(roles.index(one)) for one in ("replicate", "other") if one in roles]
-        marks = marks if wanted != "other" else marks[:-1]
-        told = (
-            [" ".join(cells) for cells in zip(*marks, strict=True)] if marks else [""] * len(rows)
-        )
-        names, spectra = _spectra_of_rows(texts_of(grid, at_name), told)
         require_values(len(names) * len(axis))
         values = np.full((len(names), len(axis)), np.nan)
-        first: dict[tuple[int, int], int] = {}
+        known: dict[tuple[int, int], int] = {}
         cells = zip(spectra, columns.tolist(), strict=True)
         for row, cell, value in zip(rows, cells, grid.column_of_numbers(at_value), strict=True):
-            if cell in first:
+            if cell in known:
                 raise SpectraError(
                     f"row {row}: found {names[cell[0]]} at {axis[cell[1]]:.10g} again, first in "
-                    f"row {first[cell]}; number scans in a column called replicate"
+                    f"row {known[cell]}; number scans in a column called replicate"
                 )
-            first[cell] = row
+            known[cell] = row
             values[cell] = value
         axis_name, axis_unit = axis_header(grid.header[at_axis])
         skipped = tuple(f"column {grid.header[at]!r}" for at in left)
-        first_rows = dict(zip(reversed(spectra), reversed(rows), strict=True))
+        scans = "samples are scans" if of_series and sample else ""
+        called = [at for at in amounts if _called(header[at]) == "concentration"]
         return Sheet(
-            names=names,
+            names=names if of_series else numbered(names),
             axis=axis,
             axis_name=axis_name,
             axis_unit=axis_unit,
             values=values,
-            name_places=[f"row {first_rows[n]}, column {at_name + 1}" for n in range(len(names))],
+            name_places=[f"row {rows[row]}, column {at_name + 1}" for row in order],
             axis_places=[f"wavelength {value:.10g}" for value in axis],
-            understood=grid.understood.also("samples are scans" * by_sample, skipped=skipped),
-            names_are=NAMES_ARE.get(roles[at_name], "unknown"),
-            concentration_unit=concentration_header(grid.header[at_name])[1],
-            signal=grid.header[at_value],
+            understood=grid.understood.also(scans, skipped=skipped),
+            of_samples=bool(sample),
+            concentration_unit=None if of_series else concentration_header(header[at_name])[1],
+            signal=header[at_value],
+            amounts=tuple(
+                Amount(
+                    header[at],
+                    [texts[at][row] for row in order],
+                    [f"row {rows[row]}, column {at + 1}" for row in order],
+                    at in (called or amounts),
+                )
+                for at in amounts * of_series
+            ),
         )
+
+
+def _called(header: str) -> Role | None:
+    return "concentration" if is_marked_amount(header) else role(header)
+
+
+def _roles(grid: Grid) -> list[Role | None]:
+    """Roles of the columns; numbers that are the same in every row of a sample are amounts."""
+    roles = [_called(name) for name in grid.header]
+    numbers = [at for at, one in enumerate(roles) if one is None and not _is_text(grid.column(at))]
+    if "other" in roles and len(numbers) > 1:
+        samples = grid.column(roles.index("other"))
+        for at in numbers:
+            if len({*zip(samples, grid.column(at), strict=True)}) == len({*samples}):
+                roles[at] = "concentration"
+    return roles
 
 
 def _is_text(cells: list[str]) -> bool:
     """Whether cells are words throughout, such as the type of a well."""
     return all(not cell[:1].isdigit() and to_number(cell, ",") is None for cell in cells)
-
-
-def _spectra_of_rows(levels: list[str], marks: list[str]) -> tuple[list[str], list[int]]:
-    """Names of the spectra, in the order of the file, and the spectrum of each row."""
-    places: dict[tuple[str | Level, str], int] = {}
-    scans: dict[str | Level, int] = {}
-    names: list[str] = []
-    spectra = []
-    numbers = {name: level(name) or name for name in set(levels)}
-    for name, mark in zip(levels, marks, strict=True):
-        found = numbers[name]  # 10 is also 10.0, but 10 ppb is not 10 ppm
-        if (found, mark) not in places:
-            places[found, mark] = len(places)
-            scans[found] = scans.get(found, 0) + 1
-            names.append(name if scans[found] == 1 else f"{name}__r{scans[found]}")
-        spectra.append(places[found, mark])
-    return names, spectra

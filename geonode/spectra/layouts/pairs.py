@@ -13,7 +13,7 @@ from geonode.spectra.sheet import Grid, Row, Sheet
 class TwoColumnsEach:
     """Two columns a spectrum; each may have an axis of its own, and end where it likes."""
 
-    name, has_amounts = "two columns a spectrum", False
+    name = "two columns a spectrum"
 
     def fit(self, grid: Grid, asked: Asked) -> Fit:  # noqa: ARG002
         """A row of the header names an axis above every second column."""

@@ -15,17 +15,10 @@ from geonode.spectra.headers import (
     wavelength,
     with_point,
 )
-from geonode.spectra.layouts.layout import (
-    NAMES_ARE,
-    Asked,
-    Fit,
-    axis_of,
-    chosen_amount,
-    is_marked_amount,
-)
+from geonode.spectra.layouts.layout import Asked, Fit, axis_of, is_marked_amount
 from geonode.spectra.layouts.table_place import counts_rows
 from geonode.spectra.levels import numbered
-from geonode.spectra.sheet import Grid, NamesAre, Sheet, to_number
+from geonode.spectra.sheet import Amount, Grid, Sheet, to_number
 from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS
 
 PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
@@ -142,7 +135,7 @@ def _said_of_samples(grid: Grid, about: Sequence[int], asked: Asked) -> int | No
 class OneRow:
     """One row a spectrum; names, groups and amounts stand beside the axis of the header."""
 
-    name, has_amounts = "one row a spectrum", True
+    name = "one row a spectrum"
 
     def fit(self, grid: Grid, asked: Asked) -> Fit:
         """As `direction` finds, below a header of one row."""
@@ -152,7 +145,7 @@ class OneRow:
         return Fit(way == "rows", reason)
 
     def sheet(self, grid: Grid, asked: Asked) -> Sheet:
-        """The spectra; rows of one concentration are its scans, those without one are left out."""
+        """The spectra, with the amounts of a series beside them."""
         header = grid.header
         axis = axis_columns(header) or range(1, len(header))
         for at in axis[1:-1]:
@@ -166,35 +159,40 @@ class OneRow:
         about = [at for at in range(len(header)) if at not in axis]
         corner, of_columns = corner_parts(header[0])
         axis_name, unit = axis_header(of_columns)
-        at_names, names_are = _names(grid, about, asked)
-        names, kept, skipped = texts_of(grid, at_names), list(range(len(grid.rows))), ""
-        if names_are == "concentrations":
-            kept = [row for row, name in enumerate(names) if name.lower() not in EMPTY]
-            left = [str(grid.row_numbers[row]) for row in range(len(names)) if row not in {*kept}]
-            skipped = f"rows without a {header[at_names]}: {', '.join(left)}" if left else ""
-            names = [names[row] for row in kept]
-        elif is_marked_amount(header[at_names]):  # samples without a name
-            names = [f"row {row}" for row in grid.row_numbers]
-        if asked.series:
+        amounts = amounts_of(grid, about)
+        sure = [at for at, one in amounts.items() if one.is_sure]
+        is_named = not (sure and asked.series)
+        roles = {at: role(corner_parts(header[at])[0]) for at in about}
+        words = [at for at in about if any(to_number(cell) is None for cell in grid.column(at))]
+        named = [at for at in about if roles[at] == "other"]
+        named += [at for at in words if roles[at] is None and at not in sure]
+        unnamed = not is_named or len(sure) > 1 or is_marked_amount(header[about[0]])
+        at_names = named[0] if named else None if unnamed else about[0]
+        counts = len(about) == 1 and counts_rows(grid.column(about[0]))
+        rows = [f"row {row}" for row in grid.row_numbers]
+        names = rows if at_names is None else texts_of(grid, at_names)
+        if is_named and asked.series:
             names = numbered(names)
         places = [f"column {at + 1}" for at in axis]
         values, unit = axis_of(
             [header[at] for at in axis], [grid.place(at + 1) for at in axis], unit
         )
-        of_names = corner if at_names == 0 else header[at_names]
-        others = [header[at] for at in about if at != at_names]
-        left_out = (skipped, f"columns {', '.join(others)}" if others else "")
+        others = [header[at] for at in about if at != at_names and at not in amounts]
+        told = corner if at_names == 0 else header[at_names or 0]
         return Sheet(
             names=names,
             axis=values,
             axis_name=axis_name or AXIS_OF_UNIT[unit],
             axis_unit=unit,
-            values=grid.numbers(axis)[kept],
-            name_places=[f"row {grid.row_numbers[row]}, column {at_names + 1}" for row in kept],
+            values=grid.numbers(axis),
+            name_places=[f"{row}, column {(at_names or 0) + 1}" for row in rows],
             axis_places=places,
-            understood=grid.understood.also(skipped=tuple(filter(None, left_out))),
-            names_are=names_are,
-            concentration_unit=concentration_header(of_names)[1],
+            understood=grid.understood.also(
+                skipped=(f"columns {', '.join(others)}",) if others else ()
+            ),
+            of_samples=counts or roles[at_names or about[0]] == "other",
+            concentration_unit=concentration_header(told)[1] if is_named else None,
+            amounts=tuple(amounts.values()) if asked.series else (),
         )
 
 
@@ -204,50 +202,27 @@ def texts_of(grid: Grid, column: int) -> list[str]:
     return cells if grid.decimal == "." else [with_point(cell) for cell in cells]
 
 
-def amounts_of(grid: Grid, about: Sequence[int], asked: Asked) -> dict[int, str]:
-    """Headers of the columns that may be amounts, by column.
+def amounts_of(grid: Grid, about: Sequence[int]) -> dict[int, Amount]:
+    """Amounts in the columns of a table, by column.
+
+    Those that are called so are sure; without any, columns of numbers are that count no rows.
 
     Args:
         grid: one row a spectrum.
         about: columns that are not of the axis.
-        asked: whether an amount is named; then columns of numbers count beside those called so.
     """
-    header = grid.header
-    roles = {at: role(corner_parts(header[at])[0]) for at in about}
-    known = {
-        at: header[at]
-        for at in about
-        if roles[at] == "concentration" or is_marked_amount(header[at])
-    }
-    numbers = {
-        at: header[at]
-        for at in about
-        if roles[at] is None
-        and (asked.target or not counts_rows(grid.column(at)))
-        and all(level(cell) or cell.lower() in EMPTY for cell in texts_of(grid, at))
-    }
-    return known | numbers if asked.target else known or numbers
-
-
-def _names(grid: Grid, about: Sequence[int], asked: Asked) -> tuple[int, NamesAre]:
-    """Column of the names of the spectra, and what they are.
-
-    Raises:
-        SpectraError: several columns may be the amount.
-    """
-    header = grid.header
-    roles = {at: role(corner_parts(header[at])[0]) for at in about}
-    counting = {at for at in about if counts_rows(grid.column(at))}
-    if asked.series:
-        amounts = amounts_of(grid, about, asked)
-        found = chosen_amount(amounts, asked.target, f"row {grid.header_row}")
-        if found is not None:
-            return found, "concentrations"
-    named = [at for at in about if roles[at] == "other"]
-    texts = [at for at in about if any(to_number(cell) is None for cell in grid.column(at))]
-    at_names = [*named, *(at for at in texts if roles[at] is None), *about][0]
-    if asked.series and len(about) == 1:
-        return at_names, "other" if at_names in counting else NAMES_ARE.get(
-            roles[at_names], "unknown"
-        )
-    return at_names, NAMES_ARE.get(roles[at_names], "unknown")
+    header, found = [corner_parts(name)[0] for name in grid.header], {}
+    called = [
+        at for at in about if role(header[at]) == "concentration" or is_marked_amount(header[at])
+    ]
+    for at in about:
+        cells = texts_of(grid, at)
+        if at not in called and (
+            role(header[at]) is not None
+            or not all(level(cell) or cell.lower() in EMPTY for cell in cells)
+        ):
+            continue
+        places = [f"row {row}, column {at + 1}" for row in grid.row_numbers]
+        is_sure = at in called or not (called or counts_rows(grid.column(at)))
+        found[at] = Amount(header[at], cells, places, is_sure)
+    return found

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.simulated_mixtures import WAVELENGTHS, simulate_mixtures
 from geonode.mixtures.design import Design
-from geonode.mixtures.simulated import WAVELENGTHS, simulate_mixtures
 from geonode.posterior.draws import Draws
 
 

@@ -1,0 +1,123 @@
+"""Designs of several substances, as `geonode inspect` and `geonode next` tell them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from geonode.commands.common import aligned, echo_json
+from geonode.config import SpectraParameters
+from geonode.errors import GeonodeError
+from geonode.mixtures.design import Design, errors_of_file
+from geonode.spectra.inspection import (
+    in_lines,
+    noise_along_the_axis,
+    noise_said,
+    of_file,
+    one_line_spectra,
+)
+from geonode.spectra.mixture_series import MixtureSeries, sheet_and_mixtures
+from geonode.spectra.replicates import Replicates
+from geonode.spectra.sense import doubts_of_cells
+from geonode.terminal import tell
+
+
+def inspect_mixtures(parameters: SpectraParameters, options: str, *, as_json: bool) -> bool:
+    """Say how a file is understood, and what can follow; False: it has not several amounts.
+
+    Args:
+        parameters: by which it is read.
+        options: words of a command line that reads it in this way.
+        as_json: whether to print JSON.
+
+    Raises:
+        SpectraError: it cannot be read.
+    """
+    read = sheet_and_mixtures(parameters)
+    if read is None:
+        return False
+    sheet, masked, series = read
+    found = of_file(Path(parameters.source), sheet, series.axis, masked)
+    found |= _design(series) | {"options": options}
+    found["doubts"] = [*sheet.understood.notes, *doubts_of_cells(sheet)]
+    if as_json:
+        echo_json(found)
+        return True
+    facts = {
+        "samples": f"{found['samples']} of {found['compositions']} different compositions",
+        "noise": noise_said(found["noise"], found["replicate_noise"]),
+        "design": found["problem"] or "all substances can be calibrated together",
+    }
+    columns = ["substance", "lowest", "highest", "amounts", "correlation"]
+    design = [columns + [""] * (len(series.substances) - 1)]
+    for at, name in enumerate(series.named):
+        numbers = [f"{found[key][at]:.4g}" for key in ("lowest", "highest", "different")]
+        design.append([name, *numbers, *(f"{one:.2f}" for one in found["correlation"][at])])
+    shapes = {"mean": series.signal.mean(axis=0), "deviation": series.signal.std(axis=0)}
+    commands = [("one alone", f"geonode calibrate {options} --target NAME")]
+    if not found["problem"]:
+        commands[:0] = [
+            ("all together", f"geonode calibrate {options}"),
+            ("what to prepare next", f"geonode next {options}"),
+        ]
+    lines = [*in_lines(found, facts), "", *aligned(design), ""]
+    lines += aligned([(name, *one_line_spectra(shape[None])) for name, shape in shapes.items()])
+    lines += ["", *(f"doubt: {line}" for line in found["doubts"]), *aligned(commands)]
+    tell("\n".join(lines))
+    return True
+
+
+def next_mixtures(file: Path, series: MixtureSeries, count: int, *, as_json: bool) -> None:
+    """Propose the mixtures to prepare next.
+
+    Args:
+        file: the file.
+        series: its samples.
+        count: how many to propose.
+        as_json: whether to print JSON.
+
+    Raises:
+        MixtureError: the amounts cannot calibrate.
+    """
+    from geonode.mixtures.forward import ForwardModel  # noqa: PLC0415 - torch
+    from geonode.mixtures.next_compositions import propose_mixtures  # noqa: PLC0415
+
+    with errors_of_file(file.name):
+        design = Design.of(series.amounts, series.substances)
+    found = propose_mixtures(ForwardModel.of(design, series.signal), count)
+    if as_json:
+        content = {"substances": list(series.substances), "units": list(series.units)}
+        echo_json(content | {"next": [one._asdict() | {"gain": one.gain} for one in found]})
+        return
+    lines = [[*series.named, "error there", "gain"]]
+    for one in found:
+        amounts = [f"{amount:.4g}" for amount in one.amounts]
+        lines.append([*amounts, f"{one.expected_error:.3g}", f"{one.gain:.0%}"])
+    tell("\n".join(aligned(lines)))
+
+
+def _design(series: MixtureSeries) -> dict[str, Any]:
+    """The design as plain numbers, texts and lists; NaN is the correlation of a constant."""
+    amounts, problem = series.amounts, None
+    try:
+        Design.of(amounts, series.substances)
+    except GeonodeError as error:
+        problem = str(error)
+    with np.errstate(invalid="ignore"):
+        correlation = np.corrcoef(amounts, rowvar=False)
+    compositions, composition = np.unique(amounts, axis=0, return_inverse=True)
+    each = range(len(compositions))
+    noise = Replicates.of([series.signal[composition.ravel() == at] for at in each]).noise
+    return {
+        "samples": len(amounts),
+        "compositions": len(compositions),
+        "substances": list(series.substances),
+        "units": list(series.units),
+        "lowest": amounts.min(axis=0),
+        "highest": amounts.max(axis=0),
+        "different": [len(np.unique(column)) for column in amounts.T],
+        "correlation": correlation,
+        "problem": problem,
+        "replicate_noise": None if noise is None else float(np.sqrt(np.mean(noise**2))),
+        "noise": noise_along_the_axis(series.axis, series.signal),
+    }
