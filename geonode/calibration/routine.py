@@ -334,9 +334,9 @@ def record(
     Args:
         file: with its results.
         calibration: the calibration file.
-        files: what it was used on.
+        files: that results are of.
         user: who made them, if that is to be told.
-        asked: options that these files were read with.
+        asked: options that the files were read with.
     """
     unit = file.unit
     made = [
