@@ -1,6 +1,7 @@
 """Pixels a second of concentration maps, from Zarr to Zarr and without reading and writing.
 
 python -m benchmarks.maps --side 288 --device cpu
+python -m benchmarks.maps --substances 3
 """
 
 import tempfile
@@ -13,32 +14,36 @@ import numpy as np
 import typer
 import xarray
 
+from geonode.calibration.pixels import MixturePixels
 from geonode.compute.device import resolve
 from geonode.compute.threads import one_thread
 from geonode.config import PrecisionParameters
 from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image
-from geonode.estimation.maps import Maps
-from geonode.estimation.posterior import Law
+from geonode.estimation.maps import CurvePixels, Maps, Pixels
 from geonode.learning.folds import leave_one_out
+from geonode.mixtures.mixture import MixtureCalibration
+from geonode.spectra.mixture_series import MixtureSeries
+from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.series import read_series
 from stages.paths import SPECTRA
 
 TURNS = 3
 CHUNK = 64
 NOISE = 0.002
+SAMPLES = 50
 
 
 def main(
     side: Annotated[int, typer.Option(help="Pixels of a side of the image.")] = 288,
     device: Literal["auto", "cpu", "cuda"] = "auto",
+    substances: Annotated[int, typer.Option(help="Several: simulated mixtures of them.")] = 1,
 ) -> None:
-    """Print the rates of maps of the series of the pipeline, each turn by itself."""
-    series, place = read_series(SPECTRA), resolve(device, PrecisionParameters()).reference
-    whole = leave_one_out(len(series.concentrations))[-1]
-    curve = Curve.of(series, whole, one_scan=True)
+    """Print the rates of maps of the series of the pipeline or of mixtures, turn by turn."""
+    pixels: Pixels = _of_pipeline() if substances == 1 else _of_mixtures(substances)
+    place, series = resolve(device, PrecisionParameters()).reference, pixels.series
     random = np.random.default_rng(0)
-    levels = random.integers(0, len(series.concentrations), (side, side))
+    levels = random.integers(0, len(series.signal), (side, side))
     noise = NOISE * random.normal(size=(side, side, len(series.axis)))
     signal = (series.signal[levels] + noise).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
@@ -49,19 +54,39 @@ def main(
         data.to_zarr(store, encoding=chunks, zarr_format=3, consolidated=False)
         image = Image.open(store)
         assert image is not None
-        maps = Maps(curve, series, image, "float64", place)
+        maps = Maps(pixels, image, "float64", place)
         for turn in range(TURNS):
             start = time.perf_counter()
             maps.write(Path(folder) / f"{turn}.zarr", maps.pixels_at_once(maps.threads))
             _say("from Zarr to Zarr", side * side, start)
-    law, rows = Law(curve, place), signal.reshape(side * side, -1)
-    size = law.spectra_at_once
+        size = maps.pixels_at_once(maps.threads)
+    estimating, rows = pixels.on(place), signal.reshape(side * side, -1)
     blocks = [rows[at : at + size] for at in range(0, len(rows), size)]
     with one_thread(), ThreadPoolExecutor(maps.threads) as threads:
         for _ in range(TURNS):
             start = time.perf_counter()
-            [*threads.map(law.summaries, blocks)]
+            [*threads.map(estimating, blocks)]
             _say(f"estimates alone, {maps.threads} threads", len(rows), start)
+
+
+def _of_pipeline() -> CurvePixels:
+    series = read_series(SPECTRA)
+    whole = leave_one_out(len(series.concentrations))[-1]
+    return CurvePixels(Curve.of(series, whole, one_scan=True), series)
+
+
+def _of_mixtures(substances: int) -> MixturePixels:
+    """Samples whose response saturates, with the noise of the pixels."""
+    random, axis = np.random.default_rng(0), np.linspace(200.0, 800.0, 601)
+    amounts = random.uniform(0, 10, (SAMPLES, substances))
+    centres = np.linspace(300, 700, substances)[:, None]
+    signal = amounts / (10 + 0.3 * amounts) @ np.exp(-(((axis - centres) / 80) ** 2))
+    signal += NOISE * random.normal(size=signal.shape)
+    named = [f"s{place}" for place in range(SAMPLES)], tuple("abcdef"[:substances])
+    labels = {"signal": "signal", "signal_unit": "1", "axis": "wavelength", "axis_unit": "nm"}
+    units = ("1",) * substances
+    series = MixtureSeries(*named, units, amounts, axis, signal, labels, Preprocessing())
+    return MixturePixels(MixtureCalibration.of(signal, amounts), series)
 
 
 def _say(name: str, pixels: int, start: float) -> None:

@@ -40,16 +40,18 @@ from geonode.terminal import tell
 if TYPE_CHECKING:
     from geonode.estimation.curve import Curve
     from geonode.estimation.image import Image
+    from geonode.estimation.maps import Pixels
     from geonode.estimation.model import SpectralModel
     from geonode.estimation.tables import EstimateRow
     from geonode.spectra.reading import Spectra
     from geonode.spectra.series import Series
 
 FOR_IMAGES = ("workers", "scheduler", "batch_size", "cache_dtype", "device")
-BY_MODEL = (*FOR_IMAGES, "figure", "allow_offset", "allow_scale", "root")
 OF_KNOWN = ("concentrations", "replicates", "target")
+FOR_TABLES = ("figure", "control", "validation", "standards", "sheet", *OF_KNOWN)
+BY_MODEL = ("figure", "allow_offset", "allow_scale", "root")
 BY_FILE = ("control", "validation", "standards", "user", *OF_KNOWN)
-"""Options for images, by a model of the pipeline, of known spectra, and by a calibration file."""
+"""Options for images, of known spectra, for tables, by a model, and by a calibration file."""
 
 Measured = Annotated[
     list[Path],
@@ -151,33 +153,38 @@ def estimate(
     finished tiles.
 
     With --calibration nothing is fitted: all spectra are estimated as when it was made, controls
-    first, and beside --out the other tables and a record are written.
+    first, and beside --out the other tables and a record are written. A calibration of several
+    substances gives a map of each.
     """
+    from geonode.estimation.image import Image  # noqa: PLC0415
     from geonode.spectra.reading import Choices, read_spectra  # noqa: PLC0415
 
     if calibration is not None:
         refuse_given(context, BY_MODEL, "no such option with --calibration")
+    else:
+        refuse_given(context, BY_FILE, "--calibration beside it")
+        if len(files) > 1:
+            raise ParameterError("options", "SPECTRA", str(files[1]), "one file, or --calibration")
+    file, data = files[0], root / "data"
+    require = partial(require_destination, never=(calibration or data, file), overwrite=overwrite)
+    if len(files) == 1 and (image := Image.open(file)) is not None:
+        refuse_given(context, FOR_TABLES, "a file of spectra, or no such option")
+        require("--out", out, ".zarr")
+        maps = MapOptions(workers, scheduler, batch_size, cache_dtype or "float64", device)
+        if calibration is not None:
+            require("--out", record_of(out), ".csv")
+            maps.write_by_file(image, calibration, user, out)
+        else:
+            maps.write_by_model(image, *_read_model(data, allow_offset, allow_scale), out)
+        return
+    refuse_given(context, FOR_IMAGES, "an image, or no such option")
+    if calibration is not None:
         if validation is None and standards is None:
             refuse_given(context, OF_KNOWN, "--validation or --standards beside it")
         choices = Choices(sheet, concentrations, replicates, target)
         checks = control or [], validation, standards, choices
         estimate_by_file(calibration, files, *checks, user, out, overwrite, as_json)
         return
-    refuse_given(context, BY_FILE, "--calibration beside it")
-    if len(files) > 1:
-        raise ParameterError("options", "SPECTRA", str(files[1]), "one file, or --calibration")
-    from geonode.estimation.image import Image  # noqa: PLC0415
-
-    file, data = files[0], root / "data"
-    require = partial(require_destination, never=(data, file), overwrite=overwrite)
-    if (image := Image.open(file)) is not None:
-        refuse_given(context, ("figure",), "a file of spectra, or no such option")
-        require("--out", out, ".zarr")
-        maps = MapOptions(workers, scheduler, batch_size, cache_dtype or "float64", device)
-        model, curve = _read_model(data, allow_offset, allow_scale)
-        maps.write(image, model.series, curve, out)
-        return
-    refuse_given(context, FOR_IMAGES, "an image, or no such option")
     require("--out", out, ".csv")
     require("--figure", figure, ".png")
     spectra = read_spectra(file, sheet_name=sheet)
@@ -193,6 +200,11 @@ def estimate(
     else:
         tell("\n".join(_described(rows, unit)))
     end_with_misfits([row.name for row in rows if not row.fits], len(rows))
+
+
+def record_of(out: Path | None) -> Path | None:
+    """File of the record beside maps."""
+    return None if out is None else out.with_suffix(".record.csv")
 
 
 def _read_model(data: Path, offset: bool, scale: bool) -> tuple["SpectralModel", "Curve"]:
@@ -274,7 +286,33 @@ class MapOptions:
         )
         return EngineParameters(kind=kind, scheduler=self.scheduler, workers=self.workers or 1)
 
-    def write(self, image: "Image", series: "Series", curve: "Curve", out: Path | None) -> None:
+    def write_by_model(
+        self, image: "Image", model: "SpectralModel", curve: "Curve", out: Path | None
+    ) -> None:
+        """Write the maps of an image by the model of a pipeline; as `write`."""
+        from geonode.estimation.maps import CurvePixels  # noqa: PLC0415
+
+        self.write(image, CurvePixels(curve, model.series), out)
+
+    def write_by_file(self, image: "Image", file: Path, user: str | None, out: Path | None) -> None:
+        """Write the maps of an image by a calibration file, and their record.
+
+        Raises:
+            GeonodeError: the file cannot be used, or as `write`.
+        """
+        from geonode.calibration.pixels import pixels_of  # noqa: PLC0415
+        from geonode.calibration.routine import record  # noqa: PLC0415
+        from geonode.calibration.saved import load_calibration  # noqa: PLC0415
+        from geonode.estimation.tables import csv_text  # noqa: PLC0415
+        from geonode.storage.document import write_text  # noqa: PLC0415
+
+        found = load_calibration(file)
+        self.write(image, pixels_of(found), out)
+        if (path := record_of(out)) is not None:
+            rows = record(found, file, [image.path], user)
+            write_text(path, csv_text(["what", "value"], rows))
+
+    def write(self, image: "Image", pixels: "Pixels", out: Path | None) -> None:
         """Write the maps of an image, tile by tile.
 
         Raises:
@@ -289,14 +327,14 @@ class MapOptions:
             expected = "a store of maps, .zarr, for an image"
             raise ParameterError("options", "--out", "nothing", expected)
         place = resolve(self.device or "auto", PrecisionParameters()).reference
-        maps, (rows, columns) = Maps(curve, series, image, self.number, place), image.shape
+        maps, (rows, columns) = Maps(pixels, image, self.number, place), image.shape
         own_cluster = engine.kind == "dask" and engine.scheduler is None
         at_once = engine.workers if own_cluster else maps.threads
-        pixels = self.batch_size or maps.pixels_at_once(at_once)
+        most = self.batch_size or maps.pixels_at_once(at_once)
         shared = out.with_name(f"{out.name}.shared")
         with (
             open_engine(engine, shared) as opened,
             bar(f"mapping {rows} x {columns} pixels", rows * columns) as report,
         ):
-            maps.write(out, pixels, report, opened)
+            maps.write(out, most, report, opened)
         note(f"maps of {rows} x {columns} pixels -> {out}")

@@ -166,7 +166,7 @@ def on_device(
 
 
 def moved(value: T, place: torch.device) -> T:
-    """Data class, named tuple or dict, of any depth, whose tensors are on a device.
+    """Data class, tuple or dict, of any depth, whose tensors are on a device.
 
     Its tensors and arrays lie in one piece, as those that are read from a file: products of others
     round differently.
@@ -178,11 +178,12 @@ def moved(value: T, place: torch.device) -> T:
         found = np.ascontiguousarray(value)
     elif isinstance(value, dict):
         found = {key: moved(one, place) for key, one in value.items()}
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        found = type(value)(*(moved(one, place) for one in value))
+    elif isinstance(value, tuple):
+        parts = (moved(one, place) for one in value)
+        found = type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     elif is_dataclass(value) and not isinstance(value, type):
-        parts = {one.name: moved(getattr(value, one.name), place) for one in fields(value)}
-        found = replace(value, **parts)
+        names = (one.name for one in fields(value))
+        found = replace(value, **{name: moved(getattr(value, name), place) for name in names})
     return cast("T", found)
 
 

@@ -80,7 +80,7 @@ def require_axis(series: Series | MixtureSeries, spectra: Spectra | Image) -> No
 
 
 def prepared(
-    series: Series,
+    series: Series | MixtureSeries,
     axis: Float[np.ndarray, "found"],
     values: Float[np.ndarray, "spectrum found"],
 ) -> Float[np.ndarray, "spectrum wavelength"]:

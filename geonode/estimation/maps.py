@@ -10,16 +10,18 @@ the same bytes with any number of workers; tiles of another size round different
 
 import hashlib
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 import zarr
+from jaxtyping import Float, UInt8
+from torch import Tensor
 
 from geonode.compute.engine import LOCAL, Engine
 from geonode.compute.threads import MOST_THREADS
@@ -34,6 +36,7 @@ from geonode.machine import usable_cores
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
 from geonode.spectra.common_axis import is_same
+from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.series import Series
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 from geonode.storage.atomic import kept_of, write_bytes
@@ -48,38 +51,97 @@ COPIES = 5  # double-precision arrays of the size of a tile's spectra while thes
 MISSING_VALUE = -1.0
 """Value of a map where a spectrum is incomplete; readers that follow CF show NaN."""
 
-AMBIGUOUS, MISFIT, MISSING = 1, 2, 4
+AMBIGUOUS, MISFIT, MISSING, OUTSIDE = 1, 2, 4, 8
 FLAGS = {"ambiguous": AMBIGUOUS, "fits_nowhere": MISFIT, "missing": MISSING}
 """Bits of the flag map, by their meanings."""
 
-LAYERS = {
-    "concentration": "most likely concentration",
-    "mean": "mean of the posterior",
-    "std": "standard deviation of the posterior",
-    "low90": "lowest concentration of the 90% set",
-    "high90": "highest concentration of the 90% set",
-    "p_value": "p-value of a misfit as large",
-}
-"""Floating-point maps of an image and their descriptions; the flags are one more map."""
+Estimated = tuple[Float[np.ndarray, "layer pixel"], UInt8[np.ndarray, "pixel"]]
+"""Layers and flags of pixels."""
+
+Estimating = Callable[[Float[np.ndarray, "pixel wavelength"]], Estimated]
+
+
+class Pixels(Protocol):
+    """What estimates the pixels of an image."""
+
+    @property
+    def series(self) -> Series | MixtureSeries:
+        """What it was calibrated with, whose axis and preprocessing spectra get."""
+
+    @property
+    def layers(self) -> dict[str, tuple[str, str]]:
+        """Unit and description of every map of numbers, by name; the flags are one more map."""
+
+    @property
+    def flags(self) -> dict[str, int]:
+        """Bits of the flag map, by their meanings."""
+
+    def require_resolution(self, axis: Float[np.ndarray, "found"]) -> None:
+        """Refuse an axis that is too coarse.
+
+        Raises:
+            SpectraError: it is.
+        """
+
+    def on(self, place: torch.device) -> Estimating:
+        """Function that estimates complete spectra on a device."""
+
+
+@dataclass(frozen=True)
+class CurvePixels:
+    """Pixels estimated by a curve of predicted spectra.
+
+    Attributes:
+        curve: the curve.
+        series: series whose axis it has.
+    """
+
+    curve: Curve
+    series: Series
+    flags = FLAGS
+
+    @property
+    def layers(self) -> dict[str, tuple[str, str]]:
+        """Maps of summaries of the posterior."""
+        unit = self.series.labels["concentration_unit"]
+        return {
+            "concentration": (unit, "most likely concentration"),
+            "mean": (unit, "mean of the posterior"),
+            "std": (unit, "standard deviation of the posterior"),
+            "low90": (unit, "lowest concentration of the 90% set"),
+            "high90": (unit, "highest concentration of the 90% set"),
+            "p_value": ("1", "p-value of a misfit as large"),
+        }
+
+    def require_resolution(self, axis: Float[np.ndarray, "found"]) -> None:
+        """Refuse an axis too coarse to tell the levels of the series apart."""
+        require_resolution(self.curve, self.series, axis)
+
+    def on(self, place: torch.device) -> Estimating:
+        """Function that estimates complete spectra on a device."""
+        return partial(self._estimated, Law(self.curve, place))
+
+    def _estimated(self, law: Law, spectra: np.ndarray) -> Estimated:
+        *numbers, disconnected = law.many_summaries(spectra)
+        flags = AMBIGUOUS * disconnected + MISFIT * (numbers[-1] < SMALLEST_P)
+        return np.stack(numbers), flags.astype(np.uint8)
 
 
 @dataclass(frozen=True)
 class Maps:
-    """Maps of an image, whose spectra are estimated by a curve.
+    """Maps of an image.
 
-    `LAYERS` are `MISSING_VALUE`, and flagged as missing, where a spectrum has a NaN. Where a
+    They are `MISSING_VALUE`, and flagged as missing, where a spectrum has a NaN. Where a
     spectrum fits nowhere the numbers are meaningless, and the pixel is flagged.
 
     Attributes:
-        curve: curve of predicted spectra.
-        series: series whose axis the curve has.
+        pixels: what estimates them.
         image: the image.
         number: format of the layers.
         place: device that estimates; reading and writing of other tiles overlap with it.
     """
 
-    curve: Curve
-    series: Series
+    pixels: Pixels
     image: Image
     number: Format = "float64"
     place: torch.device = CPU
@@ -108,10 +170,11 @@ class Maps:
             ArtifactError: the artifact cannot be written, or a number exceeds the format. An older
                 artifact is intact in both cases.
         """
-        require_axis(self.series, self.image)
-        require_resolution(self.curve, self.series, self.image.axis)
+        series = self.pixels.series
+        require_axis(series, self.image)
+        self.pixels.require_resolution(self.image.axis)
         folder = kept_of(path) / self._fingerprint()
-        with artifact_writer(path, {"labels": self.series.labels}) as writer:
+        with artifact_writer(path, {"labels": series.labels}) as writer:
             maps = self._declared(writer)
             for other in set(folder.parent.glob("*")) - {folder}:
                 shutil.rmtree(other)
@@ -137,21 +200,18 @@ class Maps:
         Args:
             at_once: number of tiles that are computed at the same time.
         """
-        image, length = self.image, len(self.image.axis)
+        image, series, length = self.image, self.pixels.series, len(self.image.axis)
         at_least = BATCH_ON_DEVICE if self.place.type == "cuda" else TILE_BYTES // (8 * length)
-        as_it_is = is_same(image.axis, self.series.axis) and not self.series.preprocessing.steps
+        as_it_is = is_same(image.axis, series.axis) and not series.preprocessing.steps
         of_value = 2 * image.spectra.dtype.itemsize if as_it_is else 8 * COPIES
         return batch_size(of_value * length, max(at_least, prod(image.chunks)), at_once)
 
     def _fingerprint(self) -> str:
         """Hash of all that decides the maps: code, model, image files and format."""
-        curve, image = self.curve, self.image
-        about = (code_digest(), self.number, self.place.type, curve.novelty, curve.offset)
-        found = hashlib.sha256(repr(about).encode())
-        parts = *vars(curve).values(), *vars(curve.covariances).values(), image.axis
-        for array in (*parts, self.series.axis):
-            if isinstance(array, np.ndarray):
-                found.update(array.tobytes())
+        image = self.image
+        found = hashlib.sha256()
+        for part in _parts((code_digest(), self.number, self.place.type, self.pixels, image.axis)):
+            found.update(part)
         for file in sorted(image.path.rglob("*")):
             name, state = file.relative_to(image.path).as_posix(), file.stat()
             found.update(repr((name, state.st_size, state.st_mtime_ns)).encode())
@@ -159,8 +219,7 @@ class Maps:
 
     def _declared(self, writer: ArtifactWriter) -> dict[str, np.ndarray]:
         """Create empty maps, and the coordinates of the pixels if the image has them."""
-        image, unit = self.image, self.series.labels["concentration_unit"]
-        dims = image.dims[:2]
+        image, dims = self.image, self.image.dims[:2]
         for dim in dims:
             if dim in image.spectra.coords:
                 values, about = image.spectra[dim].values, image.spectra[dim].attrs
@@ -172,13 +231,13 @@ class Maps:
                 called, units = str(about.get("long_name", dim)), str(about.get("units", "1"))
                 writer.coordinate(dim, values, units=units, long_name=called)
         maps = {}
-        for name, said in LAYERS.items():
-            units = "1" if name == "p_value" else unit
+        for name, (units, said) in self.pixels.layers.items():
             about = {"units": units, "long_name": said}
             maps[name] = writer.mapped(name, dims, image.shape, self.number, **about)
         about = {"units": "1", "long_name": "what is wrong with a pixel"}
         maps["flags"] = writer.mapped("flags", dims, image.shape, np.uint8, **about)
-        meanings = {"flag_masks": list(FLAGS.values()), "flag_meanings": " ".join(FLAGS)}
+        flags = self.pixels.flags
+        meanings = {"flag_masks": list(flags.values()), "flag_meanings": " ".join(flags)}
         for name in maps:
             more: dict[str, Any] = meanings if name == "flags" else {"missing_value": MISSING_VALUE}
             folder = writer.parts.folder / name
@@ -187,31 +246,44 @@ class Maps:
 
     def _computing(self, folder: Path) -> Callable[[ImageTile, Progress], None]:
         """Function that computes a tile and writes it to a file."""
-        return partial(self._compute, folder, Law(self.curve, self.place))
+        return partial(self._compute, folder, self.pixels.on(self.place))
 
-    def _compute(self, folder: Path, law: Law, tile: ImageTile, report: Progress) -> None:
-        layers, flags = self._tile(law, self.image.read(tile))
+    def _compute(
+        self,
+        folder: Path,
+        estimated: Estimating,
+        tile: ImageTile,
+        report: Progress,
+    ) -> None:
+        rows, named = self.image.read(tile), self.pixels.layers
+        layers = np.full((len(named), len(rows)), MISSING_VALUE)
+        flags = np.full(len(rows), MISSING, dtype=np.uint8)
+        there, values = _complete(np.arange(len(rows)), rows)
+        there, values = _complete(there, prepared(self.pixels.series, self.image.axis, values))
+        if len(there):
+            layers[:, there], flags[there] = estimated(values)
         parts = [
             in_format(layer, self.number, f"{self.image.path}: map {name!r}")
-            for name, layer in zip(LAYERS, layers, strict=True)
+            for name, layer in zip(named, layers, strict=True)
         ]
         content = b"".join(part.tobytes() for part in (*parts, flags))
         write_bytes(folder / tile.name, seal(content + UNSEALED.encode(), -len(UNSEALED)))
         report(len(flags))
 
-    def _tile(self, law: Law, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Layers and flags of the pixels of a tile."""
-        layers = np.full((len(LAYERS), len(rows)), MISSING_VALUE)
-        flags = np.full(len(rows), MISSING, dtype=np.uint8)
-        there, values = _complete(np.arange(len(rows)), rows)
-        there, values = _complete(there, prepared(self.series, self.image.axis, values))
-        for start in range(0, len(there), law.spectra_at_once):
-            some = slice(start, start + law.spectra_at_once)
-            *numbers, disconnected = law.summaries(values[some])
-            place = there[some]
-            layers[:, place] = np.stack(numbers)
-            flags[place] = AMBIGUOUS * disconnected + MISFIT * (numbers[-1] < SMALLEST_P)
-        return layers, flags
+
+def _parts(value: Any) -> Iterator[bytes]:
+    """Bytes of all numbers, arrays and texts of a value of any depth."""
+    if isinstance(value, Tensor):
+        value = value.numpy()
+    if isinstance(value, np.ndarray):
+        yield from (repr((value.shape, value.dtype)).encode(), value.tobytes())
+    elif is_dataclass(value):
+        yield from (part for one in fields(value) for part in _parts(getattr(value, one.name)))
+    elif isinstance(value, dict | list | tuple):
+        items = value.items() if isinstance(value, dict) else value
+        yield from (part for one in items for part in _parts(one))
+    else:
+        yield repr(value).encode()
 
 
 def _complete(places: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -194,6 +194,12 @@ class Law:
             return found
         return self._summaries(spectra)
 
+    def many_summaries(self, spectra: Float[np.ndarray, "spectrum wavelength"]) -> Summaries:
+        """Summaries of the posteriors of any number of spectra, in batches."""
+        most = self.spectra_at_once
+        parts = [self.summaries(spectra[at : at + most]) for at in range(0, len(spectra), most)]
+        return Summaries(*map(np.concatenate, zip(*parts, strict=True)))
+
     def _summaries(self, spectra: np.ndarray) -> Summaries:
         found = self.posteriors(spectra)
         held = self.held(found.probability)

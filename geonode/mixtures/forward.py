@@ -18,7 +18,7 @@ number of leading scores: L(c) = (a + r) / 2 ln(1 + q / (a f)) + r / 2 ln v + pr
 itself would end where the logarithm of a large q is flat and the prior is not.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
@@ -56,7 +56,7 @@ STARTS, STEPS, ALWAYS = 3, 15, 2
 SAME, HOPELESS = 0.01, 10.0
 """Distance over the range from the best start, and difference of L: where another is given up."""
 
-BATCH_ON_CPU, BATCH_ON_DEVICE = 128, 16_384
+BATCH_ON_CPU, BATCH_ON_DEVICE = 256, 16_384
 """Unknowns of a batch."""
 
 TINY = 1e-9
@@ -146,9 +146,14 @@ class ForwardModel:
         return torch.from_numpy(array).to(self.whitening)
 
     @cached_property
+    def _whitened(self) -> Surface:
+        """Surface of whitened leading scores, which are fewer."""
+        return replace(self.surface, dual=self.surface.dual @ self.whitening.T)
+
+    @cached_property
     def _of_compositions(self) -> Tensor:
         """Whitened scores of the compositions."""
-        return self.surface.at(self.surface.smoothers.compositions)[0] @ self.whitening.T
+        return self._whitened.at(self.surface.smoothers.compositions)[0]
 
     def _scores(self, spectra: Tensor) -> Tensor:
         return (spectra - self._here(self.mean)) @ self._here(self.directions)
@@ -233,9 +238,8 @@ class ForwardModel:
         self, amounts: Float[Tensor, "point substance"], scores: Float[Tensor, "point score"]
     ) -> Likelihood:
         """L and what belongs to it, of scores at amounts."""
-        predicted, derivatives, variance = self.surface.at(amounts)
-        error = (scores - predicted) @ self.whitening.T
-        along = self.whitening @ derivatives
+        predicted, along, variance = self._whitened.at(amounts)
+        error = scores @ self.whitening.T - predicted
         distance = error.square().sum(1) / variance
         away = amounts - self._here(self.design.amounts.mean(axis=0))
         pull = away @ self.precision

@@ -9,7 +9,7 @@ import xarray
 import geonode.estimation.maps
 from geonode.errors import SpectraError
 from geonode.estimation.image import Image
-from geonode.estimation.maps import AMBIGUOUS, MISFIT, MISSING, Maps
+from geonode.estimation.maps import AMBIGUOUS, MISFIT, MISSING, CurvePixels, Maps
 from geonode.estimation.posterior import estimate
 from geonode.storage.artifact import open_artifact
 from geonode.storage.atomic import kept_of
@@ -34,7 +34,9 @@ def written(model, curve, monkeypatch):
     def write(path, out, pixels=6, cores=1, **options):
         monkeypatch.setattr(geonode.estimation.maps, "usable_cores", lambda: cores)
         number = options.pop("number", "float64")
-        Maps(curve, model.series, Image.open(path), number).write(out, pixels, **options)
+        Maps(CurvePixels(curve, model.series), Image.open(path), number).write(
+            out, pixels, **options
+        )
         with xarray.open_zarr(out, consolidated=False) as found:
             return found.load()
 
@@ -50,14 +52,16 @@ def test_tiles_are_small_chunks_together_or_a_large_one_as_far_as_there_is_memor
     path = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16))
 
     def maps():
-        return Maps(curve, model.series, Image.open(path))
+        return Maps(CurvePixels(curve, model.series), Image.open(path))
 
     assert maps().pixels_at_once(4) == 2**24 // (8 * len(AXIS))
     edited(path / "signal", shape=[2**12, 2**12, len(AXIS)], chunk_grid=WIDE)
     # The store has double precision: what is read, and whether it is finite.
     assert maps().pixels_at_once(4) == 2**28 // (2 * 8 * len(AXIS))
     other = replace(model.series, axis=model.series.axis + 0.1)
-    assert replace(maps(), series=other).pixels_at_once(1) == 2**30 // (5 * 8 * len(AXIS))
+    assert replace(maps(), pixels=CurvePixels(curve, other)).pixels_at_once(1) == 2**30 // (
+        5 * 8 * len(AXIS)
+    )
 
 
 def test_single_precision_is_estimated_as_the_same_numbers_in_double_precision(tmp_path, written):
@@ -225,14 +229,14 @@ def test_tiles_of_another_map_are_not_gone_on_with(
         curve = replace(curve, mass=curve.mass - 0.01)
     else:
         os.utime(path / "signal" / "c" / "0" / "0" / "0", (0, 0))
-    Maps(curve, model.series, Image.open(path), **options).write(out, 6)
+    Maps(CurvePixels(curve, model.series), Image.open(path), **options).write(out, 6)
     assert sorted(computed) == sorted(all_tiles)
 
 
 def test_tiles_of_another_device_are_kept_apart(model, curve, cube):
     """Their last digits differ."""
     image, devices = Image.open(cube), map(torch.device, ("cpu", "cuda"))
-    one, other = (Maps(curve, model.series, image, place=place) for place in devices)
+    one, other = (Maps(CurvePixels(curve, model.series), image, place=place) for place in devices)
     assert one._fingerprint() != other._fingerprint()
 
 
