@@ -51,7 +51,7 @@ for name, command, group, example in (
     ("inspect", inspect, _SPECTRA, "geonode inspect spectra.csv"),
     ("calibrate", calibrate, _SPECTRA, "geonode calibrate spectra.csv --unknown unknown.csv"),
     ("next", next_levels, _SPECTRA, "geonode next spectra.csv --count 2"),
-    ("panel", panel, _SPECTRA, "geonode panel DIR --out scores.json"),
+    ("panel", panel, _SPECTRA, "geonode panel DIR --out scores.csv"),
     ("predict", predict, _SPECTRA, "geonode predict --concentration 45 --out predicted.csv"),
     ("estimate", estimate, _SPECTRA, "geonode estimate unknown.csv --out estimates.csv"),
     ("info", info, _PIPELINE, "geonode info --json"),

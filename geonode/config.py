@@ -315,7 +315,7 @@ class BenchmarkParameters(Block):
         default=0,
         description="wavelengths at which the sequential method runs one fold; 0: no comparison",
     )
-    repeats: PositiveInt = Field(default=3, description="repetitions of every short timing")
+    repeats: PositiveInt = Field(default=5, description="repetitions of every short timing")
 
 
 class AblationParameters(Block):

@@ -55,7 +55,7 @@ def bar(label: str, total: int, steady: bool = False) -> Iterator[Progress]:
         return
     from geonode.usage import Usage  # noqa: PLC0415 - only where it is used
 
-    usage = Usage(total)
+    usage = Usage(total, label if steady else None)
     try:
         with _shown(label, total) as report:
 
@@ -64,8 +64,6 @@ def bar(label: str, total: int, steady: bool = False) -> Iterator[Progress]:
                 report(done)
 
             yield counted
-        if steady:
-            usage.warn(label)
     finally:
         if debug:
             usage.log(label)

@@ -14,6 +14,9 @@ _PROCESSES = Path("/proc")
 GROWTH = 0.2
 """Relative growth of memory after the first tenth of the work that gives no warning."""
 
+SECONDS = 2.0
+"""From one look at the memory of steady work to the next."""
+
 START_UP = 100_000_000
 """Absolute growth (bytes) that gives no warning: caches of allocators, and threads that start
 later. Short trainings of one or four members on 2 to 16 threads, without leaks, grew by at most 47
@@ -56,16 +59,21 @@ WORKERS = Workers()
 class Usage:
     """Resources used by some work, from the making of this object on; with those of workers.
 
+    Memory of steady work that grows by more than `GROWTH` and `START_UP` is warned of when it is
+    seen, once.
+
     Args:
         total: units of the work.
+        steady: name of work that is all alike; None: its memory may grow.
 
     Attributes:
         first: `own_memory` after a tenth of the work; None before, and if not reported.
-        last: `own_memory` at the end of the work; None before, and if not reported.
+        last: `own_memory` when it was last looked at, at the end too.
     """
 
-    def __init__(self, total: int) -> None:
-        self._total, self._done = total, 0
+    def __init__(self, total: int, steady: str | None = None) -> None:
+        self._total, self._done, self._steady = total, 0, steady
+        self._looked = time.monotonic()
         self._one_at_a_time = threading.Lock()
         self._began = time.perf_counter()
         self.first: int | None = None
@@ -77,36 +85,43 @@ class Usage:
             before, self._done = self._done, self._done + units
             if 10 * before < self._total <= 10 * self._done:
                 self.first = own_memory()
-            if before < self._total <= self._done:  # not later, when workers have ended
-                self.last = own_memory()
+            # at the end, but not later, when workers have ended
+            is_end, now = before < self._total <= self._done, time.monotonic()
+            if is_end or (self.first is not None and now > self._looked + SECONDS):
+                self.last, self._looked = own_memory(), now
+                self._warn()
 
     def log(self, label: str) -> None:
         """Log the resources used so far at DEBUG."""
         seconds = time.perf_counter() - self._began
-        resident = resident_memory()
         _LOG.debug(
-            "%s: %s units in %.3f s, %s a second; resident memory %s, at its peak %s%s",
+            "%s: %s units in %.3f s, %s a second; %s",
             label,
             f"{self._done:,}",
             seconds,
             f"{self._done / seconds:,.1f}",
-            _megabytes(resident.now),
-            _megabytes(resident.peak),
-            _gpu(),
+            memory_in_use(),
         )
 
-    def warn(self, label: str) -> None:
-        """Warn at the end of the work if memory grew by more than `GROWTH` and `START_UP`."""
-        if self.first is None or self.last is None:
+    def _warn(self) -> None:
+        if self._steady is None or self.first is None or self.last is None:
             return
         if self.last - self.first > max(GROWTH * self.first, START_UP):
             _LOG.warning(
-                "%s: memory grew from %s after a tenth of the work to %s at its end; "
-                "look whether it goes on growing in longer work",
-                label,
+                "%s: memory grew from %s after a tenth of the work to %s after %.0f%% of it; "
+                "look whether it goes on growing",
+                self._steady,
                 _megabytes(self.first),
                 _megabytes(self.last),
+                100 * self._done / self._total,
             )
+            self._steady = None
+
+
+def memory_in_use() -> str:
+    """Resident memory of this process and its workers, and that of its GPU, in words."""
+    now, peak = map(_megabytes, resident_memory())
+    return f"resident memory {now}, at its peak {peak}{_gpu()}"
 
 
 def own_memory() -> int | None:

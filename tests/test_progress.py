@@ -58,10 +58,9 @@ def test_units_are_counted_for_the_log_whether_shown_or_not(quiet, monkeypatch, 
 
 def test_the_memory_of_steady_work_alone_is_watched_unit_by_unit(monkeypatch):
     watched = []
-    monkeypatch.setattr(Usage, "warn", lambda usage, label: watched.append(label))
-    monkeypatch.setattr(Usage, "count", lambda usage, done: watched.append(done))
+    monkeypatch.setattr(Usage, "count", lambda usage, done: watched.append((usage._steady, done)))
     for label, steady in (("alike", True), ("mixed", False)):
         with bar(label, 3, steady=steady) as report:
             report(1)
             report(2)
-    assert watched == [1, 2, "alike"]
+    assert watched == [("alike", 1), ("alike", 2)]

@@ -118,21 +118,30 @@ def test_growth_since_a_tenth_of_the_work_is_a_warning_above_a_fifth_and_above_t
 ):
     memory = iter([1_000_000 * first, 1_000_000 * last])
     monkeypatch.setattr(usage, "own_memory", memory.__next__)
-    used = Usage(100)
+    used = Usage(100, "my work")
     for done in (4, 5):
         used.count(done)
         assert used.first is None
     for _ in range(91):
         used.count(1)
         assert used.first == 1_000_000 * first
-    used.warn("my work")
     said = f"my work: memory grew from {first:,} MB after a tenth of the work to {last:,} MB"
     assert (said in caplog.text) == warned == bool(caplog.records)
 
 
+def test_growth_is_told_when_it_is_seen_and_once(monkeypatch, caplog):
+    clock, memory = iter(range(0, 1_000, 3)), iter(range(10**9, 10**12, 10**8))
+    monkeypatch.setattr(time, "monotonic", clock.__next__)
+    monkeypatch.setattr(usage, "own_memory", memory.__next__)
+    used = Usage(100, "my work")
+    for done in range(1, 51):
+        used.count(1)
+        assert len(caplog.records) == (done >= 12)  # 1,000 MB at first, 1,300 MB here
+    assert "to 1,300 MB after 12% of it" in caplog.text
+
+
 def test_nothing_is_said_of_memory_that_is_not_told(monkeypatch, caplog):
     monkeypatch.setattr(usage, "own_memory", lambda: None)
-    used = Usage(10)
+    used = Usage(10, "my work")
     used.count(10)
-    used.warn("my work")
     assert not caplog.records

@@ -27,14 +27,17 @@ class Rates(NamedTuple):
     bytes: float
 
     @classmethod
-    def of(cls, device: Device, dtype: torch.dtype, repeats: int) -> "Rates":
+    def of(cls, device: Device, dtype: torch.dtype, repeats: int, cores: int) -> "Rates":
         """Measured rates, as medians.
 
         Args:
-            device: device, with all its cores; factors are rounded by `Device.rounding`.
+            device: device; factors are rounded by `Device.rounding`.
             dtype: format of the matrices.
             repeats: repetitions of either measurement.
+            cores: of a CPU, as many as the computation uses.
         """
+        before = torch.get_num_threads()
+        torch.set_num_threads(cores)
         edge, place = EDGE[device.kind], device.place
         left, right, product = torch.ones(3, edge, edge, device=place, dtype=dtype)
         first, second = torch.ones(2, COPIED_BYTES[device.kind], device=place, dtype=torch.uint8)
@@ -43,6 +46,7 @@ class Rates(NamedTuple):
                 lambda: torch.mm(left, right, out=product), repeats, device.synchronise
             )
         copying = time_calls(lambda: first.copy_(second), repeats, device.synchronise)
+        torch.set_num_threads(before)
         # a copy reads every byte and writes it
         return cls(2 * edge**3 / multiplying.median, 2 * len(first) / copying.median)
 

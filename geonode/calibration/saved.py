@@ -39,8 +39,6 @@ from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
 from geonode.storage.weights import read_weights, write_weights
 
-SUFFIX = ".safetensors"
-
 OF_ONE: tuple[Any, ...] = (
     *(Series, Chart, Replicates, Preprocessing, Fitted, Polynomial, Linear, ErrorLaw),
     *(Curve, Covariances, Novelty),

@@ -147,6 +147,7 @@ class _BatchTraining:
             name=batch.name,
             report=report,
             checkpoint=self.checkpoints and self.checkpoints.of_batch(batch.label),
+            rows=self.objective.footprint(self.run.device).rows * batch.source.numel(),
         )
         kept, _ = prepared.networks[0]
         network = kept.to(torch.device("cpu"), self.run.device.training)

@@ -18,6 +18,7 @@ from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.adam import BatchedAdam, learning_rates
 from geonode.learning.checkpoint import Checkpoints
+from geonode.learning.monitor import Monitor
 from geonode.progress import Progress, silent
 
 FINITE_CHECK_EPOCHS = 50
@@ -36,6 +37,7 @@ def train(
     name: Callable[[int], str] = "model {}".format,
     report: Progress = silent,
     checkpoint: Checkpoints | None = None,
+    rows: int = 0,
 ) -> Float[Tensor, "epoch term model"]:
     """Minimise the loss terms of every model with Adam.
 
@@ -49,6 +51,7 @@ def train(
         report: called after every step with the number of models.
         checkpoint: written every `checkpoint_every` epochs and after the last; training resumes
             from it and ends in the same bits.
+        rows: samples of an epoch, for the log.
 
     Returns:
         The terms before every step, on the CPU.
@@ -64,7 +67,8 @@ def train(
         training.restore(state)
         training.history = list(state[HISTORY].to(training.device))
         _LOG.info("%s: training goes on after epoch %d", checkpoint.path, len(training.history))
-    training.run(report, checkpoint)
+    monitor = Monitor(f"{name(0)} and {training.models - 1} more", rows)
+    training.run(report, checkpoint, monitor)
     return torch.stack(training.history).cpu()
 
 
@@ -104,7 +108,7 @@ class _Training:
             for name, tensor in self.state.items():
                 tensor.copy_(state[name])
 
-    def run(self, report: Progress, checkpoint: Checkpoints | None) -> None:
+    def run(self, report: Progress, checkpoint: Checkpoints | None, monitor: Monitor) -> None:
         """Train all epochs that are left; arguments are those of `train`."""
         done, last = len(self.history), self._parameters.epochs
         every = self._parameters.checkpoint_every
@@ -123,6 +127,7 @@ class _Training:
                 self.require_finite()
             if checkpoint is not None and keeps:
                 checkpoint.save(self.state | {HISTORY: torch.stack(self.history)})
+            monitor(done, lambda: float(self.history[-1].sum(0).mean()))
             report(self.models)
 
     def step(self) -> Tensor:

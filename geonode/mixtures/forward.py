@@ -101,6 +101,8 @@ class ForwardModel:
         surface: of the scores.
         whitening: W; W^T W is the inverse of S in the leading scores, zero elsewhere.
         precision: of the prior of the amounts, about their mean.
+        furthest: largest q of a sample at its amounts, by the surface and S without its
+            composition.
         members: models of most of the samples. The minima are moved by as much as the median of
             those that members reach from the lowest one is away from it.
     """
@@ -111,6 +113,7 @@ class ForwardModel:
     surface: Surface
     whitening: Float[Tensor, "leading score"]
     precision: Float[Tensor, "substance substance"]
+    furthest: float
     members: "tuple[ForwardModel, ...]"
 
     @classmethod
@@ -129,12 +132,6 @@ class ForwardModel:
         surface = Surface.of(design, scores)
         law = _law(design, surface, TINY**2 * float(scores.square().mean()))
         return cls(design, mean, directions, surface, *law, members)
-
-    @property
-    def furthest(self) -> float:
-        """Largest q of a sample at its amounts, with its composition left out of the surface."""
-        errors = self.surface.residuals @ self.whitening.T
-        return float((errors.square().sum(1) / self.surface.relative).max())
 
     def modes(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> Modes:
         """Minima, from the nearest compositions and from the mean of the amounts."""
@@ -257,8 +254,11 @@ class ForwardModel:
 
 def _law(
     design: Design, surface: Surface, rounding: float
-) -> tuple[Float[Tensor, "leading score"], Float[Tensor, "substance substance"]]:
-    """Whitening and prior precision whose linear estimates of left-out compositions err least."""
+) -> tuple[Float[Tensor, "leading score"], Float[Tensor, "substance substance"], float]:
+    """Whitening and prior precision whose linear estimates of left-out compositions err least.
+
+    And the largest q of these.
+    """
     amounts, ranges = torch.from_numpy(design.amounts), torch.from_numpy(design.ranges)
     away, scale = amounts - amounts.mean(0), surface.relative.sqrt()[:, None]
     prior = torch.linalg.inv(away.T @ away / (len(away) - 1) + TINY * torch.diag(ranges**2))
@@ -269,7 +269,7 @@ def _law(
     most = min(own.shape[1], max(int(LEADING * len(own)), len(ranges) + 1))
     ranks = torch.arange(min(len(ranges), most), most + 1)
     pulls = torch.tensor(PULLS, dtype=torch.float64)[:, None, None]
-    best, chosen = np.inf, (1.0, 1.0, 1, prior)
+    best, chosen = np.inf, (1.0, 1.0, 1, prior, own)
     for shape, size in product(SHAPES, PRIOR_SAMPLES):
         law = _covariance(others, kept.sum(1), shape, size, rounding)
         root = torch.linalg.cholesky(law)[surface.composition]
@@ -285,13 +285,13 @@ def _law(
         totals = torch.log(relative + 1e-12).mean(2)
         if (total := float(totals.min())) < best:
             rank, pull = divmod(int(totals.argmin()), len(PULLS))
-            best, chosen = total, (shape, size, int(ranks[rank]), precisions[pull])
-    shape, size, rank, precision = chosen
+            best, chosen = total, (shape, size, int(ranks[rank]), precisions[pull], error[..., 0])
+    shape, size, rank, precision, error = chosen
     law = _covariance(own[None], torch.tensor([len(own)]), shape, size, rounding)[0]
     root = torch.linalg.cholesky(law[:rank, :rank])
     whitening = torch.zeros(rank, len(law), dtype=torch.float64)
     whitening[:, :rank] = torch.linalg.inv(root)
-    return whitening, precision
+    return whitening, precision, float(error[:, :rank].square().sum(1).max())
 
 
 def _covariance(

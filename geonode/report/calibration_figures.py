@@ -4,13 +4,10 @@ from typing import Any
 
 import altair as alt
 import numpy as np
-import pandas as pd
 from jaxtyping import Int
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.verdict import NAMES
-from geonode.report.data import by_level
-from geonode.report.figures import metric_figure, spectra_figure, spectrum_chart
 from geonode.report.kit import (
     INK,
     MODEL,
@@ -27,6 +24,12 @@ from geonode.report.kit import (
     x_axis,
     y_axis,
     zoom,
+)
+from geonode.report.series_figures import (
+    by_level,
+    metric_figure,
+    spectra_figure,
+    spectrum_chart,
 )
 from geonode.spectra.series import labelled
 from geonode.wording import quantity
@@ -95,9 +98,13 @@ def _true(file: CalibratedFile) -> Figure:
         points = {"table": "estimates", "where": where, "tooltip": True, **dot}
         layers.insert(1, part(name, "rule", x, low, alt.Y2("high"), **bars))  # below all points
         layers.append(part(name, "point", x, estimated, **points))
+
+    def columns(names: tuple[str, ...], rows: list[Any]) -> dict[str, Any]:
+        return dict(zip(names, zip(*rows, strict=True), strict=True))
+
     tables = {
-        "estimates": pd.DataFrame(estimates, columns=["method", "level", "estimated"]),
-        "intervals": pd.DataFrame(intervals, columns=["method", "level", "low", "high"]),
+        "estimates": columns(("method", "level", "estimated"), estimates),
+        "intervals": columns(("method", "level", "low", "high"), intervals),
         "ends": {"level": levels[[0, -1]]},
     }
     what = "left-out levels: estimated over true concentration, with 90% intervals"
@@ -228,6 +235,7 @@ def _metric(file: CalibratedFile) -> Figure:
     found = file.predictions.sqrt_metric
     assert found is not None  # the predictor has a posterior
     levels = file.series.concentrations
-    table = pd.DataFrame({"concentration": file.places, "sqrt_g": found[0], "deviation": found[1]})
     inside = (file.places > levels[0]) & (file.places < levels[-1])
-    return metric_figure(table[inside], levels, file.unit)
+    columns = {"concentration": file.places, "sqrt_g": found[0], "deviation": found[1]}
+    table = {name: column[inside] for name, column in columns.items()}
+    return metric_figure(table, levels, file.unit)

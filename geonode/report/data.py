@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 
 from geonode.errors import ArtifactError, MissingArtifactError
 from geonode.report.kit import sample
+from geonode.report.series_figures import by_level
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, level_names, read_series
 from geonode.storage.artifact import Artifact, open_artifact
@@ -160,31 +161,8 @@ class Report:
             "low": self.predicted - self.half_width,
             "high": self.predicted + self.half_width,
         }
-        return by_level(
-            self.names,
-            {"wavelength": self.series.axis[at]},
-            {name: values[:, at] for name, values in columns.items()},
-        )
-
-
-def by_level(
-    names: list[str],
-    along: dict[str, Float[np.ndarray, "wavelength"]],
-    values: dict[str, Float[np.ndarray, "..."]],
-    of: str = "level",
-) -> pd.DataFrame:
-    """Spectra of levels as one row per level and wavelength.
-
-    Args:
-        names: of the levels.
-        along: columns that are the same for every level, by name.
-        values: other columns.
-        of: name of the column of the names.
-    """
-    (count,) = {len(one) for one in along.values()}
-    columns = {name: np.tile(one, len(names)) for name, one in along.items()}
-    columns |= {name: one.ravel() for name, one in values.items()}
-    return pd.DataFrame({of: np.repeat(names, count), **columns})
+        values = {name: one[:, at] for name, one in columns.items()}
+        return pd.DataFrame(by_level(self.names, {"wavelength": self.series.axis[at]}, values))
 
 
 def edges(centres: Float[np.ndarray, "cell"]) -> Float[np.ndarray, "2 cell"]:
@@ -210,7 +188,8 @@ def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
         "metric": np.exp(2 * log_sqrt),
         "christoffel": symbol,
     }
-    return by_level([*map(str, rows)], {"left": left, "right": right}, values, "row")
+    along = {"left": left, "right": right}
+    return pd.DataFrame(by_level([*map(str, rows)], along, values, "row"))
 
 
 def _mean(artifact: Artifact, name: str, members: int, fold: int, kept: Any) -> np.ndarray:

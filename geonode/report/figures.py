@@ -6,9 +6,9 @@ from typing import Any
 import altair as alt
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from geonode.report.data import FLAT, Report, by_level, edges
+from geonode.report.data import FLAT, Report, edges
 from geonode.report.kit import (
     BAND,
     INK,
@@ -16,7 +16,6 @@ from geonode.report.kit import (
     MUTED,
     SECOND,
     Figure,
-    band_layers,
     choice,
     concentration,
     keyed,
@@ -31,7 +30,8 @@ from geonode.report.kit import (
     y_axis,
     zoom,
 )
-from geonode.spectra.series import Series, labelled, level_names
+from geonode.report.series_figures import by_level, spectrum_chart
+from geonode.spectra.series import labelled
 from geonode.wording import number, quantity
 
 ERROR_COLUMNS = 150
@@ -40,37 +40,6 @@ NEGLIGIBLE = 1e-4
 
 CLIPPED = 99.0
 """Percentile of absolute values at which the colours of a map about zero saturate."""
-
-
-def spectra_figure(series: Series, drawn: Int[np.ndarray, "chosen"]) -> Figure:
-    """Measured spectra of all levels, at some of the wavelengths."""
-    unit = series.labels["concentration_unit"]
-    names = [f"{name} {unit}".removesuffix(" 1") for name in level_names(series.concentrations)]
-    along = {"wavelength": series.axis[drawn]}
-    rows = by_level(names, along, {"signal": series.signal[:, drawn]})
-    x, y = x_axis("wavelength", series.axis_label), y_axis("signal", series.signal_label)
-    chart = marks("line", x, y, level_colours("level", names)).add_params(zoom())
-    return Figure("spectra", "measured spectra of all levels", chart, {"spectra": rows}, 380)
-
-
-def spectrum_chart(series: Series, name: str, *, measured: bool = True, **more: Any) -> Any:
-    """Predicted spectrum with its band, and the measured one.
-
-    Args:
-        series: series whose labels stand at the axes.
-        name: what the prediction and its band are called.
-        measured: whether a measured spectrum is drawn.
-        more: properties of the legend.
-
-    Returns:
-        Chart of the columns wavelength, measured, predicted, low and high.
-    """
-    part = keyed(({"measured": INK} if measured else {}) | {name: MODEL}, **more)
-    x, label = x_axis("wavelength", series.axis_label), series.signal_label
-    layers = band_layers(part, name, x, label)
-    if measured:
-        layers.append(part("measured", "line", x, y_axis("measured", label)))
-    return alt.layer(*layers)
 
 
 def folds_figure(report: Report) -> Figure:
@@ -176,24 +145,6 @@ def map_figures(report: Report) -> list[Figure]:
             ("christoffel", "the Christoffel symbol G", symbol),
         )
     ]
-
-
-def metric_figure(table: pd.DataFrame, levels: Float[np.ndarray, "level"], unit: str) -> Figure:
-    """Mean and standard deviation of sqrt(g) over concentration.
-
-    Args:
-        table: columns concentration, sqrt_g and deviation.
-        levels: measured concentrations.
-        unit: unit of the concentrations.
-    """
-    mean, deviation = table["sqrt_g"], table["deviation"]
-    low, high = (mean - deviation).clip(lower=0), mean + deviation
-    rows = {"concentration": table["concentration"], "predicted": mean, "low": low, "high": high}
-    name, label = "posterior mean ± standard deviation", per("√g", unit)
-    x = concentration(alt.X, "concentration", labelled("concentration", unit), levels)
-    chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, label, zero=True))
-    what = "posterior of the square root of the metric"
-    return Figure("posterior_metric", what, chart, {"metric": rows}, 260)
 
 
 def paths_figure(report: Report, paths: pd.DataFrame) -> Figure:

@@ -17,7 +17,6 @@ from typing import Any
 
 import altair as alt
 import numpy as np
-import pandas as pd
 import vl_convert
 from jaxtyping import Float, Int
 
@@ -105,14 +104,14 @@ class Figure:
             temporary.write_bytes(picture)
 
     def _specification(self) -> dict[str, Any]:
-        tables = {name: _rows(pd.DataFrame(table)) for name, table in self.tables.items()}
+        tables = {name: _rows(table) for name, table in self.tables.items()}
         chart = self.chart.properties(data=alt.NamedData(next(iter(tables))))
         return chart.to_dict() | {"config": CONFIG, "datasets": tables}
 
 
-def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+def _rows(table: Any) -> list[dict[str, Any]]:
     """Rows of a table, with numbers of `DIGITS` digits and None for those that are not finite."""
-    columns = {name: map(_plain, column.tolist()) for name, column in table.items()}
+    columns = {name: map(_plain, np.asarray(column).tolist()) for name, column in table.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

@@ -1,11 +1,12 @@
 """The page of a calibration of several substances."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from geonode.calibration.mixture_file import MixtureFile
 from geonode.report.calibration_data import as_json
-from geonode.report.mixture_data import FEW, surfaces
+from geonode.report.mixture_data import surfaces
 from geonode.report.mixture_figures import of_pairs, of_substance
 from geonode.report.page import Figure, Markup, Part, Section, escaped, page, parts_html
 from geonode.report.table import Table
@@ -16,6 +17,12 @@ BY_COMMAND = Markup(
     '<p class="note">Further spectra are estimated by <code>geonode estimate FILE --calibration '
     "calibration.safetensors</code>, which is beside this page; the page itself estimates none.</p>"
 )
+
+SHOWN = (0, 1, 3, 4, 7, 9, 10, 11, 12)
+"""Columns of the errors above all sections; the figures have every method."""
+
+OF_SAMPLE, OF_UNKNOWN = 7, 3
+"""Columns of a substance in the tables of left-out samples and of unknowns."""
 
 LEFT_OUT = (
     "First: every sample is estimated by a calibration without its composition. Bars are 90% "
@@ -46,7 +53,7 @@ def mixture_page(file: MixtureFile, tables: list[Table]) -> str:
     surface, design = of_pairs(file)
     each: list[Part] = [LEFT_OUT]
     for place, name in enumerate(file.series.named):
-        each += [Markup(f"<h3>{escaped(name)}</h3>"), _row("panels", of_substance(file, place))]
+        each += [Markup(f"<h3>{escaped(name)}</h3>"), _panels(of_substance(file, place))]
     data = surfaces(file)
     said = SURFACE if data["steps"] == 1 else f"{SURFACE} {OTHERS}"
     sections = [
@@ -54,13 +61,15 @@ def mixture_page(file: MixtureFile, tables: list[Table]) -> str:
         Section(
             "surface",
             "Response surface",
-            [said, _controls(data), _row("first" if len(surface) <= FEW else "panels", surface)],
+            [said, _controls(data), _panels(surface)],
         ),
-        Section("design", "Design", [DESIGN, _row("panels", design)]),
+        Section("design", "Design", [DESIGN, _panels(design)]),
         Section("next", "What to prepare next", [NEXT, by_name["next"]]),
-        Section("left-out", "Left-out samples", [by_name["left_out"]]),
+        Section("left-out", "Left-out samples", _parts(by_name["left_out"], 1, OF_SAMPLE)),
     ]
-    used = [by_name[name] for name in ("controls", "unknowns", "validated") if name in by_name]
+    used: list[Part] = [by_name[name] for name in ("controls", "validated") if name in by_name]
+    if "unknowns" in by_name:
+        used[:0] = _parts(by_name["unknowns"], 4, 2 * OF_UNKNOWN)
     sections.insert(0, Section("unknown", "Unknown spectra", [*used, BY_COMMAND]))
     if "record" in by_name:
         sections.append(Section("record", "Record", [by_name["record"]]))
@@ -70,7 +79,7 @@ def mixture_page(file: MixtureFile, tables: list[Table]) -> str:
 <h1>Calibration of {escaped(file.source)}</h1>
 <p id="answer"{kind}>{escaped(file.sentence)}</p>
 </div>
-{parts_html([by_name["errors"], book])}"""
+{parts_html([_chosen(by_name["errors"], SHOWN), book])}"""
     return page(
         f"{file.source}: calibration",
         first,
@@ -81,9 +90,25 @@ def mixture_page(file: MixtureFile, tables: list[Table]) -> str:
     )
 
 
-def _row(kind: str, figures: Sequence[Figure]) -> Markup:
+def _panels(figures: Sequence[Figure]) -> Markup:
     """Figures beside each other, one below the other on a phone."""
-    return Markup(f'<div class="{kind}">\n{parts_html(figures)}\n</div>')
+    return Markup(f'<div class="panels">\n{parts_html(figures)}\n</div>')
+
+
+def _chosen(table: Table, columns: Sequence[int], part: int = 0) -> Table:
+    """A table of some columns; parts after the first have another name and no title."""
+    named = table if part == 0 else replace(table, name=f"{table.name}_{part}", title="")
+    rows = [[row[at] for at in columns] for row in table.rows]
+    return replace(named, columns=[table.columns[at] for at in columns], rows=rows)
+
+
+def _parts(table: Table, first: int, width: int) -> list[Part]:
+    """A table in parts no wider than a page: in each the first columns, and some of the others."""
+    starts = range(first, len(table.columns), width)
+    return [
+        _chosen(table, [*range(first), *range(start, min(start + width, len(table.columns)))], part)
+        for part, start in enumerate(starts)
+    ]
 
 
 def _controls(data: dict[str, Any]) -> Markup:

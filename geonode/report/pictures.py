@@ -14,8 +14,6 @@ from geonode.estimation.posterior import posterior
 from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import EstimateRow
 from geonode.learning.predicted import COVERAGE
-from geonode.report.data import by_level
-from geonode.report.figures import spectrum_chart
 from geonode.report.kit import (
     BAND,
     INK,
@@ -34,6 +32,7 @@ from geonode.report.kit import (
     x_axis,
     y_axis,
 )
+from geonode.report.series_figures import by_level, spectrum_chart
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series, labelled, level_names
 from geonode.wording import number

@@ -9,12 +9,11 @@ from geonode.report.figures import (
     error_figure,
     folds_figure,
     map_figures,
-    metric_figure,
     paths_figure,
     posterior_figure,
-    spectra_figure,
 )
 from geonode.report.page import Part, Section, Verdict, escaped, page, parts_html
+from geonode.report.series_figures import metric_figure, spectra_figure
 from geonode.report.table import Cell, Table
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import labelled

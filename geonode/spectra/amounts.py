@@ -40,7 +40,7 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
         names=numbered(cells),
         name_places=places,
         understood=found.understood.also(skipped=tuple(filter(None, skipped))),
-        names_are="concentrations",
+        of_samples=False,
         concentration_unit=concentration_header(chosen.header)[1] or sheet.concentration_unit,
         columns=False,
         amounts=(),

@@ -93,7 +93,7 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[Level]:
             first, count = renamed[name]
             found.append(Level(float(first), count + 1, None, ""))
         elif exact := level(name):
-            if exact.unit is None and sheet.names_are == "other":
+            if exact.unit is None and sheet.of_samples:
                 raise SpectraError(
                     f"{place}: found {name[:40]!r} as name of a sample, expected a concentration; "
                     "call them concentration, or write the unit, such as 30 ppb, or give them in a "

@@ -396,7 +396,7 @@ def _one_of_folder(file: Path, column: str | None) -> Sheet:
             f"{', '.join(repr(name[:40]) for name in sheet.names[:5])}, expected one in every file "
             "of a folder; choose it by spectra.target, or read this file alone"
         )
-    return replace(sheet, names=[file.stem], name_places=[file.name], names_are="other")
+    return replace(sheet, names=[file.stem], name_places=[file.name], of_samples=True)
 
 
 def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
@@ -413,7 +413,9 @@ def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
     stems: dict[str, str] = {}
     for file, sheet in sheets.items():
         found, expected = (
-            (one.axis_name, one.axis_unit, one.signal, one.names_are) if by_title else one.axis_unit
+            (one.axis_name, one.axis_unit, one.signal, one.of_samples)
+            if by_title
+            else one.axis_unit
             for one in (sheet, first)
         )
         if found != expected:

@@ -58,10 +58,6 @@ class Understood:
         )
 
 
-NamesAre = Literal["concentrations", "other", "unknown"]
-"""What the names of spectra are; others say nothing about concentrations."""
-
-
 class Amount(NamedTuple):
     """Amounts of one substance in the samples of spectra, as their cells say them.
 
@@ -91,7 +87,7 @@ class Sheet:
         name_places: where each name stands, for messages.
         axis_places: where each value of the axis stands, for messages.
         understood: how the file was understood.
-        names_are: what the file says its names are.
+        of_samples: whether the names are those of samples, of which a bare number is no level.
         concentration_unit: unit that the file gives for the concentrations in the names; None if
             it gives none.
         signal: what was measured, in the words of the file; None if it does not say.
@@ -111,7 +107,7 @@ class Sheet:
     name_places: list[str]
     axis_places: list[str]
     understood: Understood
-    names_are: NamesAre = "unknown"
+    of_samples: bool = False
     concentration_unit: str | None = None
     signal: str | None = None
     columns: bool = False

@@ -114,47 +114,14 @@ def test_one_of_several_amounts_is_one_substance(folder, tmp_path):
     assert read(tmp_path) is None
 
 
-def test_amounts_of_a_second_table(folder, tmp_path):
-    spectra = frame(beer.spectra(KNOWN)).T
-    spectra.columns = [f"s{at}" for at in range(14)]
-    spectra.to_csv(tmp_path / "known.csv", index_label="wavelength_nm")
-    second = pd.DataFrame(KNOWN[::-1], columns=["Pb", "Zn"]).astype(object)
-    second.insert(0, "sample", spectra.columns[::-1])
-    second.loc[3, "Zn"] = ""  # of s10
-    second.to_csv(tmp_path / "amounts.csv", index=False)
-    found = read(tmp_path, concentrations=tmp_path / "amounts.csv", concentration_unit="ppb")
-    assert (found.substances, found.units) == (("Pb", "Zn"), ("ppb", "ppb"))
-    assert found.samples == [f"s{at}" for at in range(14) if at != 10]
-    np.testing.assert_allclose(found.amounts, np.delete(KNOWN, 10, axis=0))
-    np.testing.assert_allclose(found.signal, np.delete(beer.spectra(KNOWN), 10, axis=0))
-
-
-def test_samples_without_an_amount_are_left_out_and_said(tmp_path, caplog):
-    known = table()
-    known.loc[2, HEADERS[1]] = np.nan
-    known.to_csv(tmp_path / "known.csv", index=False)
-    found = read(tmp_path)
-    np.testing.assert_allclose(found.amounts, np.delete(KNOWN, 2, axis=0))
-    assert found.samples[1:3] == ["row 3", "row 5"]
-    assert "left out: row 4" in caplog.text
-
-
-CLOSED = np.c_[KNOWN[:, 0], 10 - KNOWN[:, 0]]
-FEW, FIXED = KNOWN[:5], np.c_[KNOWN[:, 0], np.full(14, 2.0)]
-
-
 @pytest.mark.parametrize(
     ("known", "options", "message"),
     [
-        (table(CLOSED), [], "known.csv: found amounts of lead and zinc that sum to 10"),
-        (table(FEW), [], "expected 6 or more"),
-        (table(FIXED), [], "zinc: found the same amount in all 14 samples"),
         (table(), ["--method", "pls"], "--method"),
         (table(), ["--target", "iron"], "found no amount called 'iron'"),
         (table(), ["--concentration-unit", "mol/L"], "found amounts in ppm and mol/L"),
         (table(), ["--window", 10, 20], "keeps 0 wavelengths"),
         (table(headers=["y_lead", "Y_lead"]), [], "two amounts called 'lead'"),
-        (table().replace(KNOWN[3, 1], -2.0), [], "row 5, column 2, zinc: found '-2.0'"),
     ],
 )
 def test_bad_mixtures_are_refused_in_one_line(known, options, message, tmp_path):

@@ -1,3 +1,4 @@
+import logging
 import math
 
 import pytest
@@ -6,6 +7,7 @@ import torch
 from geonode.config import TrainingParameters
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
+from geonode.learning import monitor
 from geonode.learning.trainer import history_csv, train
 from tests.learning.series import TRAINING, decoder_parameters
 
@@ -114,6 +116,21 @@ def test_a_parameter_that_is_not_finite_after_the_last_step_is_named():
             lambda: value.sqrt().sum((1, 2))[None],
             parameters(epochs=1),
         )
+
+
+def test_loss_rate_and_memory_are_said_while_it_runs_once_in_some_seconds(monkeypatch, caplog):
+    caplog.set_level(logging.INFO, logger="geonode")
+    value = torch.full((2, 1, 1), 3.0).requires_grad_()
+    clock = iter(range(0, 1_000, 2))  # seconds; read once an epoch, and once more for a line
+    monkeypatch.setattr(monitor.time, "monotonic", clock.__next__)
+    monkeypatch.setattr(monitor.Monitor, "said", 0)
+    train(
+        [(Perceptron((value,), ()), 0.0)], lambda: value[:, 0].T ** 2, parameters(epochs=5), rows=60
+    )
+    (record,) = caplog.records
+    assert record.name == "geonode.learning.monitor"
+    said = "model 0 and 1 more: epoch 3, loss 9, 22 samples a second; resident memory "
+    assert record.getMessage().startswith(said)
 
 
 def test_every_model_has_its_history_in_the_table():

@@ -10,11 +10,10 @@ from geonode.report.figures import (
     error_figure,
     folds_figure,
     map_figures,
-    metric_figure,
     posterior_figure,
-    spectra_figure,
 )
 from geonode.report.kit import Figure, concentration, keyed, marks, x_axis
+from geonode.report.series_figures import metric_figure, spectra_figure
 from tests.report.run import Run
 
 

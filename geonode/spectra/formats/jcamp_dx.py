@@ -254,7 +254,7 @@ def read_jcamp(path: Path) -> Sheet:
         axis_places=[f"point {number}" for number in range(1, len(axis) + 1)],
         understood=Understood("JCAMP-DX, one block a spectrum"),
         # A bare number as title may count samples.
-        names_are="concentrations" if by_label else "other",
+        of_samples=not by_label,
         signal=first.texts.get("YUNITS"),
         amounts=joined_amounts(
             [block.components for block in blocks],

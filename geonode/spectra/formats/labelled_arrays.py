@@ -162,7 +162,7 @@ def sheet_of_arrays(data: Any, kind: str) -> Sheet:
         name_places=places,
         axis_places=[f"{at_axis} {number}" for number in range(1, len(axis) + 1)],
         understood=Understood(f"{kind}, variable {name} ({', '.join(map(str, values.dims))})"),
-        names_are="concentrations" if is_concentration else "other",
+        of_samples=not is_concentration,
         concentration_unit=None if concentration_unit == "1" else concentration_unit,
         signal=signal if signal_unit == "1" else f"{signal} ({signal_unit})",
         amounts=() if is_concentration else _amounts(data, of_names, samples, roles),

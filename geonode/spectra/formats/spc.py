@@ -94,7 +94,7 @@ def read_spc(path: Path) -> Sheet:
         name_places=places,
         axis_places=[f"point {number}" for number in range(1, len(axis) + 1)],
         understood=Understood(f"SPC, axis {kind}, signal {signal}", notes=notes),
-        names_are="other",
+        of_samples=True,
         signal=SIGNALS.get(signal),
     )
 

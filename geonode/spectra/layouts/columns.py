@@ -120,7 +120,6 @@ class OneColumn:
             name_places=[grid.place(column) for column in range(2, len(names) + 2)],
             axis_places=rows,
             understood=grid.understood,
-            names_are="concentrations" if of_columns else "unknown",
             concentration_unit=concentration_header(of_columns)[1],
             signal=grid.signal,
             columns=True,

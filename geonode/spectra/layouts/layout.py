@@ -13,10 +13,6 @@ from jaxtyping import Float
 
 from geonode.errors import SpectraError
 from geonode.spectra.headers import concentration_header, wavelength
-from geonode.spectra.sheet import NamesAre
-
-NAMES_ARE: dict[str | None, NamesAre] = {"concentration": "concentrations", "other": "other"}
-"""What names are, by the role of their header."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from geonode.spectra.headers import (
     level,
     role,
 )
-from geonode.spectra.layouts.layout import NAMES_ARE, Asked, Fit, is_marked_amount
+from geonode.spectra.layouts.layout import Asked, Fit, is_marked_amount
 from geonode.spectra.layouts.rows import texts_of
 from geonode.spectra.levels import numbered
 from geonode.spectra.sheet import Amount, Grid, Sheet, require_values, to_number
@@ -67,8 +67,10 @@ class OneRowAValue:
         of_series = asked.series and bool(amounts)  # samples of the same amounts are scans of them
         keys = [*(amounts if of_series or not sample else ()), *sample, *replicate]
         texts = {at: texts_of(grid, at) for at in keys}
-        each = list(zip(*([level(cell) or cell for cell in texts[at]] for at in keys), strict=True))
-        order = [each.index(key) for key in dict.fromkeys(each)]
+        said = {cell: level(cell) or cell for of in texts.values() for cell in {*of}}  # 10 is 10.0
+        each = list(zip(*([said[cell] for cell in texts[at]] for at in keys), strict=True))
+        first = dict(zip(reversed(each), reversed(range(len(each))), strict=True))
+        order = sorted(first.values())
         spectrum_of = {each[row]: place for place, row in enumerate(order)}
         spectra = [spectrum_of[key] for key in each]
         names = [", ".join(texts[at][row] for at in sample or amounts) for row in order]
@@ -106,7 +108,7 @@ class OneRowAValue:
             name_places=[f"row {rows[row]}, column {at_name + 1}" for row in order],
             axis_places=[f"wavelength {value:.10g}" for value in axis],
             understood=grid.understood.also(scans, skipped=skipped),
-            names_are=NAMES_ARE.get(roles[at_name], "unknown"),
+            of_samples=bool(sample),
             concentration_unit=None if of_series else concentration_header(header[at_name])[1],
             signal=header[at_value],
             amounts=tuple(

@@ -15,10 +15,10 @@ from geonode.spectra.headers import (
     wavelength,
     with_point,
 )
-from geonode.spectra.layouts.layout import NAMES_ARE, Asked, Fit, axis_of, is_marked_amount
+from geonode.spectra.layouts.layout import Asked, Fit, axis_of, is_marked_amount
 from geonode.spectra.layouts.table_place import counts_rows
 from geonode.spectra.levels import numbered
-from geonode.spectra.sheet import Amount, Grid, NamesAre, Sheet, to_number
+from geonode.spectra.sheet import Amount, Grid, Sheet, to_number
 from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS
 
 PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
@@ -162,7 +162,13 @@ class OneRow:
         amounts = amounts_of(grid, about)
         sure = [at for at, one in amounts.items() if one.is_sure]
         is_named = not (sure and asked.series)
-        at_names, names_are = _names(grid, about, [] if is_named and len(sure) < 2 else sure)
+        roles = {at: role(corner_parts(header[at])[0]) for at in about}
+        words = [at for at in about if any(to_number(cell) is None for cell in grid.column(at))]
+        named = [at for at in about if roles[at] == "other"]
+        named += [at for at in words if roles[at] is None and at not in sure]
+        unnamed = not is_named or len(sure) > 1 or is_marked_amount(header[about[0]])
+        at_names = named[0] if named else None if unnamed else about[0]
+        counts = len(about) == 1 and counts_rows(grid.column(about[0]))
         rows = [f"row {row}" for row in grid.row_numbers]
         names = rows if at_names is None else texts_of(grid, at_names)
         if is_named and asked.series:
@@ -184,7 +190,7 @@ class OneRow:
             understood=grid.understood.also(
                 skipped=(f"columns {', '.join(others)}",) if others else ()
             ),
-            names_are=names_are,
+            of_samples=counts or roles[at_names or about[0]] == "other",
             concentration_unit=concentration_header(told)[1] if is_named else None,
             amounts=tuple(amounts.values()) if asked.series else (),
         )
@@ -220,17 +226,3 @@ def amounts_of(grid: Grid, about: Sequence[int]) -> dict[int, Amount]:
         is_sure = at in called or not (called or counts_rows(grid.column(at)))
         found[at] = Amount(header[at], cells, places, is_sure)
     return found
-
-
-def _names(grid: Grid, about: Sequence[int], amounts: Sequence[int]) -> tuple[int | None, NamesAre]:
-    """Column of the names of the spectra, and what they are; None: there are amounts alone."""
-    roles = {at: role(corner_parts(grid.header[at])[0]) for at in about}
-    texts = [at for at in about if any(to_number(cell) is None for cell in grid.column(at))]
-    named = [at for at in about if roles[at] == "other"]
-    named += [at for at in texts if roles[at] is None and at not in amounts]
-    if not named and (amounts or is_marked_amount(grid.header[about[0]])):
-        return None, "unknown"
-    at_names = [*named, *about][0]
-    if len(about) == 1 and counts_rows(grid.column(at_names)):
-        return at_names, "other"
-    return at_names, NAMES_ARE.get(roles[at_names], "unknown")
