@@ -113,7 +113,7 @@ def restricted_likelihood(
     values, vectors = np.linalg.eigh(_kernel(training, training, LENGTHS[:, None, None]))
     turned = vectors.swapaxes(1, 2)
     # Coordinates in place of wavelengths, of which there are more: R of (Q R)^T.
-    rest = np.linalg.qr((spectra - basis @ (basis.T @ spectra)).T, mode="r").T
+    rest = np.linalg.qr((spectra - basis @ (basis.T @ spectra)).T)[1].T
     basis, spectra = turned @ basis, turned @ rest
     gram = (spectra @ spectra.swapaxes(1, 2))[:, None]
     variance = values[:, None].clip(min=0) + NOISES[:, None]
