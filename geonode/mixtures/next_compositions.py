@@ -65,7 +65,7 @@ def propose_mixtures(forward: ForwardModel, count: int) -> list[NextMixture]:
     candidates = torch.from_numpy(tried)
     points = torch.cat([torch.from_numpy(region), candidates])
     explained, of_tried = (
-        smoothers.kernels(one)[0] @ surface.roots.mT for one in (points, candidates)
+        smoothers.kernels(one)[0] @ smoothers.roots.mT for one in (points, candidates)
     )
     # Covariances of all points with those tried, which are the last of them.
     found = replace(smoothers, compositions=candidates).kernels(points)[0] - explained @ of_tried.mT
