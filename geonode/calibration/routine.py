@@ -323,14 +323,19 @@ def about_series(parameters: SpectraParameters, method: str) -> dict[str, str]:
 
 
 def record(
-    file: AnyCalibration[Any], calibration: Path, routine: Routine, user: str | None = None
+    file: AnyCalibration[Any],
+    calibration: Path,
+    files: list[Path],
+    asked: dict[str, Any],
+    user: str | None = None,
 ) -> list[tuple[str, str]]:
     """The record of results: by what, from what, how and when they were made.
 
     Args:
         file: with its results.
         calibration: the calibration file.
-        routine: what it was used on.
+        files: that results are of.
+        asked: options that these were read with.
         user: who made them, if that is to be told.
     """
     unit = file.unit
@@ -344,8 +349,8 @@ def record(
         ("preprocessing", ", ".join(step.said for step in file.series.preprocessing.steps) or "no"),
         ("method", file.method),
     ]
-    made += [(f"read with {key}", str(value)) for key, value in routine.asked.items()]
-    for one in routine.files:
+    made += [(f"read with {key}", str(value)) for key, value in asked.items()]
+    for one in files:
         made += [("read", str(one)), ("read, SHA-256", sha256(one))]
     made += [("control", one.sentence(unit)) for one in file.controls]
     if file.correction:

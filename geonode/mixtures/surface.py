@@ -163,6 +163,7 @@ class Smoothers:
         of_trend = TREND * (2 / (high - low)).square()
         return 0.5 * self._metrics(amounts).square() + of_trend[:, None]
 
+    @cached_property
     def roots(self) -> Float[Tensor, "smoother composition composition"]:
         """Q with Q^T Q = P of every smoother, which lose fewer digits than P."""
         kernels, _ = self.kernels(self.compositions)
@@ -180,7 +181,6 @@ class Surface:
         smoothers: those kept.
         weights: theirs; they sum to 1.
         composition: of every sample.
-        roots: Q of every smoother.
         dual: P y.
         within: scores of the samples less the mean of their composition.
         residuals: of the samples, with their composition left out.
@@ -191,7 +191,6 @@ class Surface:
     smoothers: Smoothers
     weights: Float[Tensor, "smoother"]
     composition: Int[Tensor, "sample"]
-    roots: Float[Tensor, "smoother composition composition"]
     dual: Float[Tensor, "smoother composition score"]
     within: Float[Tensor, "sample score"]
     residuals: Float[Tensor, "sample score"]
@@ -205,7 +204,7 @@ class Surface:
         within = scores - means[which]
         chosen, weights = _searched(design, means, within.square().sum(0))
         smoothers = Smoothers.of(design, chosen)
-        roots = smoothers.roots()
+        roots = smoothers.roots
         inverses = roots.mT @ roots
         diagonal, dual = inverses.diagonal(dim1=1, dim2=2), inverses @ means
         left_out = torch.einsum("m,mgr->gr", weights, dual / diagonal[..., None])
@@ -215,13 +214,13 @@ class Surface:
         relative = (weights * sizes) @ variances
         residuals = left_out[which] + within
         return cls(
-            smoothers, weights, which, roots, dual, within, residuals, relative, sizes
+            smoothers, weights, which, dual, within, residuals, relative, sizes
         )  # fmt: skip
 
     def residuals_without(self) -> Float[Tensor, "composition sample score"]:
         """Residuals of the samples without a further composition, the first dimension."""
         found = torch.zeros(len(self.smoothers.counts), *self.residuals.shape, dtype=torch.float64)
-        for weight, root, dual in zip(self.weights, self.roots, self.dual, strict=True):
+        for weight, root, dual in zip(self.weights, self.smoothers.roots, self.dual, strict=True):
             inverse = root.T @ root
             own = inverse.diagonal()
             numerator = dual - inverse[:, :, None] * (dual / own[:, None])[:, None]
@@ -249,7 +248,7 @@ class Surface:
         weighted = (self.weights[:, None, None] * self.dual).flatten(0, 1)
         scores = kernels.transpose(0, 1).flatten(1) @ weighted
         derivatives = (derived.flatten(2) @ weighted).mT
-        explained = (kernels @ self.roots.mT).square().sum(-1)
+        explained = (kernels @ self.smoothers.roots.mT).square().sum(-1)
         noise = self.smoothers.noise[:, None]
         variance = (self.smoothers.own(amounts) - explained).clamp(min=0) + noise
         return scores, derivatives, (self.weights * self.sizes) @ variance
@@ -260,7 +259,7 @@ class Surface:
         """Relative variances of the derivatives of the scores, as that of the scores in `at`."""
         _, derived = self.smoothers.kernels(amounts, with_slopes=True)
         assert derived is not None
-        explained = torch.einsum("pdmc,mgc->pdmg", derived, self.roots).square().sum(-1)
+        explained = torch.einsum("pdmc,mgc->pdmg", derived, self.smoothers.roots).square().sum(-1)
         variances = (self.smoothers.own_slopes(amounts) - explained).clamp(min=0)
         return variances @ (self.weights * self.sizes)
 
@@ -321,7 +320,7 @@ def _errors(smoothers: Smoothers, means: Tensor, within: Tensor) -> Float[Tensor
     over directions, in which all do. Infinite where a length is shorter than a gap between amounts:
     what happens in the gap, no composition of a grid would tell.
     """
-    roots = smoothers.roots()
+    roots = smoothers.roots
     inverses = roots.mT @ roots
     residuals = inverses @ means / inverses.diagonal(dim1=1, dim2=2)[..., None]
     counts = smoothers.counts[:, None]
