@@ -48,7 +48,7 @@ def estimate_by_file(
     from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, record  # noqa: PLC0415
     from geonode.calibration.saved import load_calibration  # noqa: PLC0415
-    from geonode.report.results import beside, result_tables, write_results  # noqa: PLC0415
+    from geonode.report.results import files_of, result_tables, write_results  # noqa: PLC0415
 
     found = load_calibration(calibration)
     routine = Routine.read(found.series, given, controls, validation, standards, choices)
@@ -56,9 +56,8 @@ def estimate_by_file(
     if choices.sheet is not None and not workbooks:
         raise ParameterError("options", "--sheet", choices.sheet, "a workbook to read it from")
     require = partial(require_destination, never=(calibration, *routine.files), overwrite=overwrite)
-    require("--out", out, ".csv", ".xlsx")
-    for one in beside(out) if out is not None else ():
-        require("--out", one, ".csv")
+    for one in files_of(out).values() if out is not None else ():
+        require("--out", one, ".csv", ".xlsx")
     total = sum(len(one.names) for one in routine.unknowns.values())
     with bar("estimating", total) as report:
         found = routine.used(found, report)

@@ -111,5 +111,6 @@ def _inside(design: Design, shares: Float[np.ndarray, "point substance"]) -> np.
     total = design.amounts[first].sum(axis=1)
     if np.sum(total >= (1 - CLOSED) * total.max()) < max(2, len(design.names)):
         return amounts
-    room = (total.max() - design.low.sum()) / (shares @ design.ranges + np.finfo(float).tiny)
-    return design.low + np.minimum(1, room)[:, None] * shares * design.ranges
+    most = total.max() - design.low.sum()
+    within = most / np.maximum(shares @ design.ranges, most)
+    return design.low + within[:, None] * shares * design.ranges

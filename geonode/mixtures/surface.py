@@ -98,6 +98,11 @@ class Smoothers:
         on_charts = self._on_charts(self._positions(self.compositions))
         return on_charts.permute(1, 2, 0).contiguous(), self._scaled(self.compositions).T
 
+    @property
+    def widest_gaps(self) -> Float[Tensor, "smoother"]:
+        """Largest distances of amounts next to each other, over lengths."""
+        return self._known[0].sort(2).values.diff(dim=2).amax((0, 2))
+
     @cached_property
     def _scales(self) -> tuple[Scales, Tensor, Tensor]:
         """Scales of the charts, arc lengths at the lowest amounts, and from there to the others."""
@@ -312,7 +317,8 @@ def _errors(smoothers: Smoothers, means: Tensor, within: Tensor) -> Float[Tensor
     """Logarithm of the squared residuals with compositions left out.
 
     Mean of that of their sum, in which directions count that vary much, and of the mean logarithm
-    over directions, in which all do.
+    over directions, in which all do. Infinite where a length is shorter than a gap between amounts:
+    what happens in the gap, no composition of a grid would tell.
     """
     roots = smoothers.roots
     inverses = roots.mT @ roots
@@ -321,4 +327,4 @@ def _errors(smoothers: Smoothers, means: Tensor, within: Tensor) -> Float[Tensor
     squares = (counts * residuals**2).sum(1) + within
     floor = 1e-12 * (counts * means**2).sum()
     found = (torch.log(squares.sum(1)) + torch.log(squares + floor).mean(1)) / 2
-    return found.nan_to_num(nan=torch.inf)
+    return found.nan_to_num(nan=torch.inf).masked_fill(smoothers.widest_gaps > 1, torch.inf)

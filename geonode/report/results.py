@@ -36,14 +36,13 @@ def interval_columns(unit: str, of: str = "") -> list[str]:
     return [labelled(f"{of}{name}", unit) for name in ("estimated", "low90", "high90")]
 
 
-def beside(out: Path) -> list[Path]:
-    """Files of results that stand or may stand beside the file of estimates.
+def files_of(out: Path) -> dict[str, Path]:
+    """Files of the tables of results by name: estimates.csv, and estimates.record.csv beside it.
 
-    Args:
-        out: such as estimates.csv, beside which estimates.record.csv is; a workbook has them all.
+    A workbook holds all tables.
     """
-    is_table = out.suffix.lower() == ".csv"
-    return [out.with_suffix(f".{name}.csv") for name in BESIDE] if is_table else []
+    others = BESIDE if out.suffix.lower() == ".csv" else ()
+    return {"unknowns": out} | {name: out.with_suffix(f".{name}.csv") for name in others}
 
 
 def write_results(file: CalibratedFile | MixtureFile, out: Path) -> None:
@@ -54,17 +53,16 @@ def write_results(file: CalibratedFile | MixtureFile, out: Path) -> None:
     Raises:
         ArtifactError: the operating system refuses.
     """
-    tables = {table.name: table for table in result_tables(file)}
-    if not (others := beside(out)):
-        write_bytes(out, workbook([*tables.values()]))
+    tables, paths = result_tables(file), files_of(out)
+    if len(paths) == 1:
+        write_bytes(out, workbook(tables))
         return
-    paths = dict(zip(("unknowns", *BESIDE), (out, *others), strict=True))
     with ExitStack() as files:  # all are written before one is replaced
-        for name, table in tables.items():
-            temporary = files.enter_context(replacing(paths[name]))
+        for table in tables:
+            temporary = files.enter_context(replacing(paths.pop(table.name)))
             temporary.write_text(csv_text(table.columns, table.rows), encoding="utf-8")
-    for name, path in paths.items():
-        if name not in tables and path.exists():
+    for path in paths.values():
+        if path.exists():
             remove(path)
 
 
