@@ -163,7 +163,7 @@ class ForwardModel:
         compositions = self.surface.smoothers.compositions
         apart = torch.cdist(scores @ self.whitening.T, self._of_compositions)
         near = apart.argsort(1)[:, :STARTS]
-        centre = self._here(self.design.amounts.mean(axis=0)).expand(len(scores), 1, -1)
+        centre = self._centre.expand(len(scores), 1, -1)
         starts = torch.cat([compositions[near], centre], dim=1)
         repeated = scores.repeat_interleave(starts.shape[1], 0)
         amounts, at = self._minimised(starts, repeated)
@@ -190,7 +190,7 @@ class ForwardModel:
             amounts: (unknown, start, substance).
             loss: of all starts.
         """
-        loss, each = loss.reshape(amounts.shape[:2]), torch.arange(len(amounts))
+        loss, each = loss.reshape(amounts.shape[:2]), torch.arange(len(amounts)).to(loss.device)
         best = loss.argmin(1)
         away = (amounts - amounts[each, best][:, None]) / self._here(self.design.ranges)
         given_up = (away.abs().amax(2) < SAME) | (loss > loss[each, best][:, None] + HOPELESS)
@@ -226,6 +226,10 @@ class ForwardModel:
         return amounts, at
 
     @cached_property
+    def _centre(self) -> Tensor:
+        return self._here(self.design.amounts.mean(axis=0))
+
+    @cached_property
     def _box(self) -> tuple[Tensor, Tensor, Tensor]:
         """Ranges of the amounts, and the lowest and highest ones that are searched."""
         ranges = self._here(self.design.ranges)
@@ -254,7 +258,7 @@ class ForwardModel:
         predicted, along, variance = self._whitened.at(amounts)
         error = scores @ self.whitening.T - predicted
         distance = error.square().sum(1) / variance
-        away = amounts - self._here(self.design.amounts.mean(axis=0))
+        away = amounts - self._centre
         pull = away @ self.precision
         prior = (pull * away).sum(1) / 2
         leading = len(self.whitening)
