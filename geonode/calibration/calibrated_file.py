@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -56,6 +56,7 @@ def read_unknown(file: Path, series: Series | MixtureSeries, sheet: str | None =
     return spectra
 
 
+@runtime_checkable
 class Estimate(Protocol):
     """Estimates of one unknown spectrum, whatever estimated it."""
 
@@ -73,6 +74,7 @@ class Estimate(Protocol):
 
 
 E = TypeVar("E", bound=Estimate)
+C = TypeVar("C", bound="AnyCalibration[Any]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +129,7 @@ class AnyCalibration(ABC, Generic[E]):
                 wrongly, or a spectrum is too flat for a step of the preprocessing.
         """
 
-    def with_unknown(self, file: Path, spectra: Spectra, name: str | None = None) -> Self:
+    def with_unknown(self: C, file: Path, spectra: Spectra, name: str | None = None) -> C:
         """Calibration to which the estimates of a file of unknown spectra are added.
 
         Args:

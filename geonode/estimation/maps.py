@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -61,6 +61,7 @@ Estimated = tuple[Float[np.ndarray, "layer pixel"], UInt8[np.ndarray, "pixel"]]
 Estimating = Callable[[Float[np.ndarray, "pixel wavelength"]], Estimated]
 
 
+@runtime_checkable
 class Pixels(Protocol):
     """What estimates the pixels of an image."""
 
