@@ -103,16 +103,6 @@ class AnyCalibration(ABC, Generic[E]):
 
     @property
     @abstractmethod
-    def counted(self) -> str:
-        """What was calibrated with, in words."""
-
-    @property
-    @abstractmethod
-    def sentence(self) -> str:
-        """The verdict, with warnings."""
-
-    @property
-    @abstractmethod
     def method(self) -> str:
         """Name, for people, of what estimates."""
 

@@ -326,8 +326,8 @@ def record(
     file: AnyCalibration[Any],
     calibration: Path,
     files: list[Path],
+    asked: dict[str, Any],
     user: str | None = None,
-    asked: dict[str, Any] | None = None,
 ) -> list[tuple[str, str]]:
     """The record of results: by what, from what, how and when they were made.
 
@@ -335,8 +335,8 @@ def record(
         file: with its results.
         calibration: the calibration file.
         files: that results are of.
+        asked: options that these were read with.
         user: who made them, if that is to be told.
-        asked: options that the files were read with.
     """
     unit = file.unit
     made = [
@@ -349,7 +349,7 @@ def record(
         ("preprocessing", ", ".join(step.said for step in file.series.preprocessing.steps) or "no"),
         ("method", file.method),
     ]
-    made += [(f"read with {key}", str(value)) for key, value in (asked or {}).items()]
+    made += [(f"read with {key}", str(value)) for key, value in asked.items()]
     for one in files:
         made += [("read", str(one)), ("read, SHA-256", sha256(one))]
     made += [("control", one.sentence(unit)) for one in file.controls]

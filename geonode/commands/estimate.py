@@ -310,7 +310,7 @@ class MapOptions:
         found = load_calibration(file)
         self.write(image, pixels_of(found), out)
         if (path := record_of(out)) is not None:
-            rows = record(found, file, [image.path], user)
+            rows = record(found, file, [image.path], {}, user)
             write_text(path, csv_text(["what", "value"], rows))
 
     def write(self, image: "Image", pixels: "Pixels", out: Path | None) -> None:

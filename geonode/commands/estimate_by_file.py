@@ -61,8 +61,7 @@ def estimate_by_file(
     total = sum(len(one.names) for one in routine.unknowns.values())
     with bar("estimating", total) as report:
         found = routine.used(found, report)
-    made = record(found, calibration, routine.files, user, routine.asked)
-    found = replace(found, record=made)
+    found = replace(found, record=record(found, calibration, routine.files, routine.asked, user))
     if out is not None:
         write_results(found, out)
     failed = tell_checks(found)

@@ -103,8 +103,9 @@ def _design(series: MixtureSeries) -> dict[str, Any]:
         Design.of(amounts, series.substances)
     except GeonodeError as error:
         problem = str(error)
+    away = amounts - amounts.mean(axis=0)
     with np.errstate(invalid="ignore"):
-        correlation = np.corrcoef(amounts, rowvar=False)
+        away = away / np.sqrt(np.sum(away**2, axis=0))
     compositions, composition = np.unique(amounts, axis=0, return_inverse=True)
     each = range(len(compositions))
     noise = Replicates.of([series.signal[composition.ravel() == at] for at in each]).noise
@@ -116,7 +117,7 @@ def _design(series: MixtureSeries) -> dict[str, Any]:
         "lowest": amounts.min(axis=0),
         "highest": amounts.max(axis=0),
         "different": [len(np.unique(column)) for column in amounts.T],
-        "correlation": correlation,
+        "correlation": away.T @ away,
         "problem": problem,
         "replicate_noise": None if noise is None else float(np.sqrt(np.mean(noise**2))),
         "noise": noise_along_the_axis(series.axis, series.signal),

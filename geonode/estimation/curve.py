@@ -129,15 +129,48 @@ class Curve:
             TrainingError: there are fewer than three levels, they are too far apart for a curve, or
                 their spectra are zero.
         """
-        prior = prior or packaged_prior()
         fold = fold or leave_one_out(len(series.concentrations))[-1]
+        told = {"offset": offset, "scale": scale, "one_scan": one_scan}
+        return cls.of_folds(series, [fold], prior or packaged_prior(), **told)[0]
+
+    @classmethod
+    def of_folds(
+        cls,
+        series: Series,
+        folds: list[Fold],
+        prior: Prior,
+        *,
+        offset: bool = False,
+        scale: bool = False,
+        one_scan: bool = False,
+    ) -> "list[Curve]":
+        """Curves of folds that leave out equally many levels, predicted together; see `of`."""
+        for fold in folds:
+            if not _centred(series.signal[fold.training], offset).any():
+                raise TrainingError("estimation: found spectra that are zero, expected a signal")
+        levels = [series.concentrations[fold.training] for fold in folds]
+        knots = np.stack([knots_over_range(some) for some in levels])
+        predicted = PosteriorDecoders(prior).predict_at(folds, series, knots)
+        return [
+            cls._of(series, *one, prior, offset, scale, one_scan)
+            for one in zip(folds, knots, predicted, strict=True)
+        ]
+
+    @classmethod
+    def _of(
+        cls,
+        series: Series,
+        fold: Fold,
+        knots: np.ndarray,
+        predicted: Predicted,
+        prior: Prior,
+        offset: bool,
+        scale: bool,
+        one_scan: bool,
+    ) -> "Curve":
         levels = series.concentrations[fold.training]
         training = _centred(series.signal[fold.training], offset)
-        if not training.any():
-            raise TrainingError("estimation: found spectra that are zero, expected a signal")
         basis = _directions(training, offset)
-        knots = knots_over_range(levels)
-        predicted = PosteriorDecoders(prior).predict(fold, series, knots, None)
         assert predicted.sqrt_metric is not None  # the posterior has one
         nodes = nodes_on_metric(levels, knots, predicted.sqrt_metric[0])
         places = np.linspace(0, 1, NODES)

@@ -212,6 +212,12 @@ class Law:
         ends = edges[low], edges[high + 1]
         return Summaries(*self.moments(found), *ends, self.p_values(found), disconnected)
 
+    def estimates(self, found: Posteriors) -> Estimates:
+        """Estimates by posteriors."""
+        probability, held = found.probability.cpu().numpy(), self.held(found.probability)
+        modes, sets = _parts(self.curve, probability, held.cpu().numpy())
+        return Estimates(*self.moments(found), modes, sets, self.p_values(found))
+
     def moments(self, found: Posteriors) -> tuple[Column, Column, Column]:
         """Mode, mean and standard deviation of posteriors, see `Estimates`."""
         probability, values = found.probability, self._concentrations
@@ -271,10 +277,7 @@ def estimate(curve: Curve, spectra: Float[np.ndarray, "spectrum wavelength"]) ->
     """
     law, parts = Law(curve), []
     for at in range(0, max(1, len(spectra)), BATCH_ON_CPU):
-        found = law.posteriors(spectra[at : at + BATCH_ON_CPU])
-        held = law.held(found.probability).numpy()
-        modes, sets = _parts(curve, found.probability.numpy(), held)
-        parts.append(Estimates(*law.moments(found), modes, sets, law.p_values(found)))
+        parts.append(law.estimates(law.posteriors(spectra[at : at + BATCH_ON_CPU])))
     return Estimates.joined(parts)
 
 

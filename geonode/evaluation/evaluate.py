@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float
 
 from geonode.calibration.intervals import Sets, are_held
@@ -21,7 +22,7 @@ from geonode.compute.threads import in_threads
 from geonode.config import Parameters
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
-from geonode.estimation.posterior import Estimates, estimate, posterior
+from geonode.estimation.posterior import CPU, Estimates, Law
 from geonode.evaluation.baselines import FEWEST_TO_CHOOSE, chosen_inside, left_out_predictions
 from geonode.evaluation.scores import (
     Coverage,
@@ -34,6 +35,7 @@ from geonode.evaluation.scores import (
 )
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.predicted import Predicted
+from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, level_names
 
@@ -99,30 +101,35 @@ class LeftOutEstimates:
         }
 
 
-def estimate_left_out(series: Series, report: Progress = silent) -> LeftOutEstimates:
+def estimate_left_out(
+    series: Series, report: Progress = silent, place: torch.device = CPU
+) -> LeftOutEstimates:
     """Estimate every level from its spectrum by the fold without it.
 
     Args:
         series: three levels or more are left in every fold.
         report: called after every level.
+        place: device of the posteriors over metrics, with double precision.
 
     Raises:
         TrainingError: as `Curve.of`.
     """
     folds = leave_one_out(len(series.concentrations))[:-1]
-    estimates, densities = zip(*in_threads(partial(_left_out, series), folds, report), strict=True)
+    curves = zip(folds, Curve.of_folds(series, folds, packaged_prior(place)), strict=True)
+    estimates, densities = zip(*in_threads(partial(_left_out, series), curves, report), strict=True)
     return LeftOutEstimates(series.concentrations, Estimates.joined(estimates), [*densities])
 
 
-def _left_out(series: Series, fold: Fold) -> tuple[Estimates, np.ndarray]:
+def _left_out(series: Series, of_fold: tuple[Fold, Curve]) -> tuple[Estimates, np.ndarray]:
     """Estimate of the level that a fold leaves out, with its posterior by merged cells."""
-    curve = Curve.of(series, fold)
-    spectrum = series.signal[[fold.index]]
-    probability = posterior(curve, spectrum)[0]
+    fold, curve = of_fold
+    law = Law(curve)
+    found = law.posteriors(series.signal[[fold.index]])
+    probability = found.probability[0].numpy()
     starts = np.arange(0, len(probability), MERGED)
     edges = np.append(curve.edges[starts], curve.edges[-1])
     density = np.add.reduceat(probability, starts) / np.diff(edges)
-    return estimate(curve, spectrum), np.stack([(edges[1:] + edges[:-1]) / 2, density])
+    return law.estimates(found), np.stack([(edges[1:] + edges[:-1]) / 2, density])
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,9 @@ def restricted_likelihood(
     # Without noise K = Q L Q^T, whatever the noise then is: one decomposition for every length.
     values, vectors = np.linalg.eigh(_kernel(training, training, LENGTHS[:, None, None]))
     turned = vectors.swapaxes(1, 2)
-    basis, spectra = turned @ basis, turned @ (spectra - basis @ (basis.T @ spectra))
+    # Coordinates in place of wavelengths, of which there are more: R of (Q R)^T.
+    rest = np.asarray(np.linalg.qr((spectra - basis @ (basis.T @ spectra)).T, mode="r")).T
+    basis, spectra = turned @ basis, turned @ rest
     gram = (spectra @ spectra.swapaxes(1, 2))[:, None]
     variance = values[:, None].clip(min=0) + NOISES[:, None]
     inverse_basis = basis[:, None] / variance[..., None]

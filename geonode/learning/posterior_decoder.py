@@ -4,20 +4,24 @@ Nothing is trained and nothing is stored: the prior comes with the package, and 
 fold are fitted in closed form at prediction.
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from geonode.compute.device import unless_out_of_memory
+from geonode.compute.threads import in_threads
 from geonode.config import DecodersParameters
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold
 from geonode.learning.predicted import Decoders, Features, Predicted, Residuals
-from geonode.posterior.posterior import BLOCK, MetricPosterior
+from geonode.posterior.posterior import MetricPosterior, targets_at_once
 from geonode.posterior.prior import Prior, packaged_prior
 from geonode.spectra.series import Series
 
-MOST_NUMBERS = 2000
+MOST_NUMBERS, MOST_ON_DEVICE = 2000, 200_000
 """Largest number of matrix elements of one smoother, over all folds that are fitted together."""
 
 
@@ -56,7 +60,7 @@ class PosteriorDecoders(Decoders):
         Raises:
             TrainingError: there are fewer than three training levels.
         """
-        return self._predict([fold], series, concentrations[None])[0]
+        return self.predict_at([fold], series, concentrations[None])[0]
 
     def predict_left_out(
         self,
@@ -71,13 +75,40 @@ class PosteriorDecoders(Decoders):
         Raises:
             TrainingError: there are fewer than three training levels.
         """
-        left_out, training = len(folds[0].left_out), len(folds[0].training)
-        together = max(1, min(BLOCK // left_out, MOST_NUMBERS // training**2))
-        found = []
-        for start in range(0, len(folds), together):
-            some = folds[start : start + together]
-            targets = np.stack([series.concentrations[list(fold.left_out)] for fold in some])
-            found += self._predict(some, series, targets)
+        targets = np.stack([series.concentrations[list(fold.left_out)] for fold in folds])
+        return self.predict_at(folds, series, targets)
+
+    def predict_at(
+        self, folds: list[Fold], series: Series, targets: Float[np.ndarray, "fold target"]
+    ) -> list[Predicted]:
+        """Predictions of every fold for some concentrations of its own, several folds at once.
+
+        Raises:
+            TrainingError: there are fewer than three training levels.
+        """
+        place, training = self.prior.rule.place, len(folds[0].training)
+        most = MOST_NUMBERS if place.type == "cpu" else MOST_ON_DEVICE
+        rows = targets_at_once(place) // max(1, targets.shape[1])
+        together = max(1, min(rows, most // training**2))
+        together = -(-len(folds) // -(-len(folds) // together))  # as even as can be
+        parts = [slice(at, at + together) for at in range(0, len(folds), together)]
+
+        def work(part: slice) -> list[Predicted]:
+            return self._halved(folds[part], series, targets[part])
+
+        if len(parts) == 1:  # whose targets may be predicted in threads
+            return work(parts[0])
+        return [one for found in in_threads(work, parts) for one in found]
+
+    def _halved(self, folds: list[Fold], series: Series, targets: np.ndarray) -> list[Predicted]:
+        """Predictions of some folds, in halves where memory does not suffice for all."""
+        work = partial(self._predict, folds, series, targets)
+        if len(folds) == 1:
+            return work()
+        if (found := unless_out_of_memory(work, "halves of the folds")) is None:
+            half = len(folds) // 2
+            found = self._halved(folds[:half], series, targets[:half])
+            found += self._halved(folds[half:], series, targets[half:])
         return found
 
     def _predict(

@@ -163,18 +163,17 @@ class ForwardModel:
         compositions = self.surface.smoothers.compositions
         apart = torch.cdist(scores @ self.whitening.T, self._of_compositions)
         near = apart.argsort(1)[:, :STARTS]
-        centre = self._here(self.design.amounts.mean(axis=0)).expand(len(scores), 1, -1)
+        centre = self._centre.expand(len(scores), 1, -1)
         starts = torch.cat([compositions[near], centre], dim=1)
         repeated = scores.repeat_interleave(starts.shape[1], 0)
-        amounts = self._minimised(starts, repeated)
-        at = self.likelihood(amounts, repeated)
+        amounts, at = self._minimised(starts, repeated)
         given_up = self._given_up(amounts.reshape(starts.shape), at.loss)
         at.loss[given_up] = torch.inf
         loss, order = at.loss.reshape(starts.shape[:2]).sort(1)
         best = torch.arange(len(scores)).to(order) * starts.shape[1] + order[:, 0]
         found = amounts.reshape(starts.shape).gather(1, order[..., None].expand(starts.shape))
         lowest = found[:, :1]
-        each = [one._minimised(lowest, one._scores(spectra)) for one in self.members]
+        each = [one._next(lowest[:, 0], one._scores(spectra)) for one in self.members]
         parts = (
             found - lowest + torch.stack([lowest[:, 0], *each]).median(0).values[:, None],
             loss - loss[:, :1],
@@ -191,7 +190,7 @@ class ForwardModel:
             amounts: (unknown, start, substance).
             loss: of all starts.
         """
-        loss, each = loss.reshape(amounts.shape[:2]), torch.arange(len(amounts))
+        loss, each = loss.reshape(amounts.shape[:2]), torch.arange(len(amounts)).to(loss.device)
         best = loss.argmin(1)
         away = (amounts - amounts[each, best][:, None]) / self._here(self.design.ranges)
         given_up = (away.abs().amax(2) < SAME) | (loss > loss[each, best][:, None] + HOPELESS)
@@ -200,11 +199,8 @@ class ForwardModel:
 
     def _minimised(
         self, starts: Float[Tensor, "unknown start substance"], scores: Tensor
-    ) -> Float[Tensor, "point substance"]:
+    ) -> tuple[Float[Tensor, "point substance"], Likelihood]:
         """Amounts at minima, from every start by itself unless it is given up."""
-        ranges = self._here(self.design.ranges)
-        low = (self._here(self.design.low) - MARGIN * ranges).clamp(min=0)
-        high = self._here(self.design.high) + MARGIN * ranges
         amounts = starts.flatten(0, 1).clone()
         damping = torch.full_like(amounts[:, 0], 1e-3)
         at = self.likelihood(amounts, scores)
@@ -213,26 +209,47 @@ class ForwardModel:
             here, slope, curvature = amounts[moving], at.gradient[moving], at.information[moving]
             diagonal = curvature.diagonal(dim1=1, dim2=2)
             damped = curvature + torch.diag_embed(damping[moving, None] * diagonal)
-            held = ((here <= low) & (slope > 0)) | ((here >= high) & (slope < 0))
-            free = (~held).double()
-            damped = damped * free[:, :, None] * free[:, None] + torch.diag_embed(1 - free)
-            step = -torch.linalg.solve(damped, (slope * free)[..., None])[..., 0]
-            longest = (step / ranges).abs().amax(1, keepdim=True)
-            new = (here + step * (0.5 / longest.clamp(min=0.5))).clamp(low, high)
+            new = self._stepped(here, slope, damped)
             there = self.likelihood(new, scores[moving])
             better = there.squares <= at.squares[moving]
             amounts[moving[better]] = new[better]
             for old, found in zip(at, there, strict=True):
                 old[moving[better]] = found[better]
             damping[moving] = (damping[moving] * torch.where(better, 0.2, 8.0)).clamp(1e-6, 1e6)
-            still = ((new - here) / ranges).abs().amax(1) < 1e-5
+            still = ((new - here) / self._box[0]).abs().amax(1) < 1e-5
             ended = (better & still) | (damping[moving] > 1e5)
             if step_number >= ALWAYS:
                 ended |= self._given_up(amounts.reshape(starts.shape), at.loss)[moving]
             moving = moving[~ended]
             if not len(moving):
                 break
-        return amounts
+        return amounts, at
+
+    @cached_property
+    def _centre(self) -> Tensor:
+        return self._here(self.design.amounts.mean(axis=0))
+
+    @cached_property
+    def _box(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Ranges of the amounts, and the lowest and highest ones that are searched."""
+        ranges = self._here(self.design.ranges)
+        low = (self._here(self.design.low) - MARGIN * ranges).clamp(min=0)
+        return ranges, low, self._here(self.design.high) + MARGIN * ranges
+
+    def _stepped(self, here: Tensor, slope: Tensor, curvature: Tensor) -> Tensor:
+        """Amounts after a step of Newton, at most half of the range long, within the box."""
+        ranges, low, high = self._box
+        held = ((here <= low) & (slope > 0)) | ((here >= high) & (slope < 0))
+        free = (~held).double()
+        curvature = curvature * free[:, :, None] * free[:, None] + torch.diag_embed(1 - free)
+        step = -torch.linalg.solve(curvature, (slope * free)[..., None])[..., 0]
+        longest = (step / ranges).abs().amax(1, keepdim=True)
+        return (here + step * (0.5 / longest.clamp(min=0.5))).clamp(low, high)
+
+    def _next(self, amounts: Tensor, scores: Tensor) -> Tensor:
+        """Amounts after one step, which from the minimum of a similar model is at one's own."""
+        at = self.likelihood(amounts, scores)
+        return self._stepped(amounts, at.gradient, at.information)
 
     def likelihood(
         self, amounts: Float[Tensor, "point substance"], scores: Float[Tensor, "point score"]
@@ -241,7 +258,7 @@ class ForwardModel:
         predicted, along, variance = self._whitened.at(amounts)
         error = scores @ self.whitening.T - predicted
         distance = error.square().sum(1) / variance
-        away = amounts - self._here(self.design.amounts.mean(axis=0))
+        away = amounts - self._centre
         pull = away @ self.precision
         prior = (pull * away).sum(1) / 2
         leading = len(self.whitening)

@@ -65,7 +65,7 @@ def propose_mixtures(forward: ForwardModel, count: int) -> list[NextMixture]:
     candidates = torch.from_numpy(tried)
     points = torch.cat([torch.from_numpy(region), candidates])
     explained, of_tried = (
-        smoothers.kernels(one)[0] @ surface.roots.mT for one in (points, candidates)
+        smoothers.kernels(one)[0] @ smoothers.roots.mT for one in (points, candidates)
     )
     # Covariances of all points with those tried, which are the last of them.
     found = replace(smoothers, compositions=candidates).kernels(points)[0] - explained @ of_tried.mT
@@ -111,5 +111,6 @@ def _inside(design: Design, shares: Float[np.ndarray, "point substance"]) -> np.
     total = design.amounts[first].sum(axis=1)
     if np.sum(total >= (1 - CLOSED) * total.max()) < max(2, len(design.names)):
         return amounts
-    room = (total.max() - design.low.sum()) / (shares @ design.ranges + np.finfo(float).tiny)
-    return design.low + np.minimum(1, room)[:, None] * shares * design.ranges
+    most = total.max() - design.low.sum()
+    within = most / np.maximum(shares @ design.ranges, most)
+    return design.low + within[:, None] * shares * design.ranges

@@ -98,6 +98,11 @@ class Smoothers:
         on_charts = self._on_charts(self._positions(self.compositions))
         return on_charts.permute(1, 2, 0).contiguous(), self._scaled(self.compositions).T
 
+    @property
+    def widest_gaps(self) -> Float[Tensor, "smoother"]:
+        """Largest distances of amounts next to each other, over lengths."""
+        return self._known[0].sort(2).values.diff(dim=2).amax((0, 2))
+
     @cached_property
     def _scales(self) -> tuple[Scales, Tensor, Tensor]:
         """Scales of the charts, arc lengths at the lowest amounts, and from there to the others."""
@@ -158,6 +163,7 @@ class Smoothers:
         of_trend = TREND * (2 / (high - low)).square()
         return 0.5 * self._metrics(amounts).square() + of_trend[:, None]
 
+    @cached_property
     def roots(self) -> Float[Tensor, "smoother composition composition"]:
         """Q with Q^T Q = P of every smoother, which lose fewer digits than P."""
         kernels, _ = self.kernels(self.compositions)
@@ -175,7 +181,6 @@ class Surface:
         smoothers: those kept.
         weights: theirs; they sum to 1.
         composition: of every sample.
-        roots: Q of every smoother.
         dual: P y.
         within: scores of the samples less the mean of their composition.
         residuals: of the samples, with their composition left out.
@@ -186,7 +191,6 @@ class Surface:
     smoothers: Smoothers
     weights: Float[Tensor, "smoother"]
     composition: Int[Tensor, "sample"]
-    roots: Float[Tensor, "smoother composition composition"]
     dual: Float[Tensor, "smoother composition score"]
     within: Float[Tensor, "sample score"]
     residuals: Float[Tensor, "sample score"]
@@ -200,7 +204,7 @@ class Surface:
         within = scores - means[which]
         chosen, weights = _searched(design, means, within.square().sum(0))
         smoothers = Smoothers.of(design, chosen)
-        roots = smoothers.roots()
+        roots = smoothers.roots
         inverses = roots.mT @ roots
         diagonal, dual = inverses.diagonal(dim1=1, dim2=2), inverses @ means
         left_out = torch.einsum("m,mgr->gr", weights, dual / diagonal[..., None])
@@ -210,13 +214,13 @@ class Surface:
         relative = (weights * sizes) @ variances
         residuals = left_out[which] + within
         return cls(
-            smoothers, weights, which, roots, dual, within, residuals, relative, sizes
+            smoothers, weights, which, dual, within, residuals, relative, sizes
         )  # fmt: skip
 
     def residuals_without(self) -> Float[Tensor, "composition sample score"]:
         """Residuals of the samples without a further composition, the first dimension."""
         found = torch.zeros(len(self.smoothers.counts), *self.residuals.shape, dtype=torch.float64)
-        for weight, root, dual in zip(self.weights, self.roots, self.dual, strict=True):
+        for weight, root, dual in zip(self.weights, self.smoothers.roots, self.dual, strict=True):
             inverse = root.T @ root
             own = inverse.diagonal()
             numerator = dual - inverse[:, :, None] * (dual / own[:, None])[:, None]
@@ -244,7 +248,7 @@ class Surface:
         weighted = (self.weights[:, None, None] * self.dual).flatten(0, 1)
         scores = kernels.transpose(0, 1).flatten(1) @ weighted
         derivatives = (derived.flatten(2) @ weighted).mT
-        explained = (kernels @ self.roots.mT).square().sum(-1)
+        explained = (kernels @ self.smoothers.roots.mT).square().sum(-1)
         noise = self.smoothers.noise[:, None]
         variance = (self.smoothers.own(amounts) - explained).clamp(min=0) + noise
         return scores, derivatives, (self.weights * self.sizes) @ variance
@@ -255,7 +259,7 @@ class Surface:
         """Relative variances of the derivatives of the scores, as that of the scores in `at`."""
         _, derived = self.smoothers.kernels(amounts, with_slopes=True)
         assert derived is not None
-        explained = torch.einsum("pdmc,mgc->pdmg", derived, self.roots).square().sum(-1)
+        explained = torch.einsum("pdmc,mgc->pdmg", derived, self.smoothers.roots).square().sum(-1)
         variances = (self.smoothers.own_slopes(amounts) - explained).clamp(min=0)
         return variances @ (self.weights * self.sizes)
 
@@ -313,13 +317,14 @@ def _errors(smoothers: Smoothers, means: Tensor, within: Tensor) -> Float[Tensor
     """Logarithm of the squared residuals with compositions left out.
 
     Mean of that of their sum, in which directions count that vary much, and of the mean logarithm
-    over directions, in which all do.
+    over directions, in which all do. Infinite where a length is shorter than a gap between amounts:
+    what happens in the gap, no composition of a grid would tell.
     """
-    roots = smoothers.roots()
+    roots = smoothers.roots
     inverses = roots.mT @ roots
     residuals = inverses @ means / inverses.diagonal(dim1=1, dim2=2)[..., None]
     counts = smoothers.counts[:, None]
     squares = (counts * residuals**2).sum(1) + within
     floor = 1e-12 * (counts * means**2).sum()
     found = (torch.log(squares.sum(1)) + torch.log(squares + floor).mean(1)) / 2
-    return found.nan_to_num(nan=torch.inf)
+    return found.nan_to_num(nan=torch.inf).masked_fill(smoothers.widest_gaps > 1, torch.inf)

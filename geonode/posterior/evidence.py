@@ -18,7 +18,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from geonode.posterior.charts import Positions, positions
-from geonode.posterior.smoothers import MEANS, ON_A_CHART, Description, Smoothers, dictionary
+from geonode.posterior.smoothers import (
+    FUNCTIONS,
+    ON_A_CHART,
+    PARTS,
+    Description,
+    Smoothers,
+    dictionary,
+)
 
 FEATURES, CONTEXT = 14, 16
 POWER = 4
@@ -30,8 +37,11 @@ SMALLEST = 1e-12
 ROUNDING = 1e-30
 """Smallest variance of spectra, relative to their squares: what rounding makes of equal ones."""
 
-PRODUCTS = 2**17
+PRODUCTS = 2**18
 """Numbers of products that stay in the cache of a processor."""
+
+FREE = 2
+"""Place in `FUNCTIONS` of the mean function without a constant term, and of its only function."""
 
 NEAR = 0.7
 """Width of the window of levels around a target: standard deviation in ranks."""
@@ -51,10 +61,10 @@ class Evidence(NamedTuple):
         expected: mean squared leave-one-out error under the initial weights, relative to `total`.
     """
 
-    features: Float[Tensor, "row smoother feature"]
+    features: Float[Tensor, "row feature smoother"]
     context: Float[Tensor, "row number"]
     initial: Float[Tensor, "row smoother"]
-    weights: Float[Tensor, "row smoother level"]
+    weights: Float[Tensor, "row level smoother"]
     within: Float[Tensor, "row smoother"]
     total: Float[Tensor, "row"]
     expected: Float[Tensor, "row"]
@@ -89,13 +99,13 @@ class FittedSmoothers:
 
         Args:
             levels: concentrations, ascending, none negative, not all zero.
-            spectra: spectra of the levels.
+            spectra: spectra of the levels, on any device.
         """
         mean = spectra.mean(1, keepdim=True)
         rows = torch.cat([spectra - mean, mean], dim=1)
         _, upper = torch.linalg.qr(rows.mT, mode="r")  # rows = (Q R)^T: R^T keeps all products
-        description = Description(*(part.to(spectra.device) for part in dictionary()))
-        coordinates = upper.mT.contiguous()
+        coordinates = upper.mT.to(levels.device).contiguous()
+        description = Description(*(part.to(levels.device) for part in dictionary()))
         return cls(Smoothers.of(levels), coordinates[:, :-1], coordinates[:, -1:], description)
 
     @cached_property
@@ -110,10 +120,11 @@ class FittedSmoothers:
         return variance.maximum(ROUNDING * _square(self.spectra).amax(1)).clamp(min=1e-300)
 
     @cached_property
-    def errors(self) -> Float[Tensor, "fold smoother level"]:
+    def errors(self) -> Float[Tensor, "fold level smoother"]:
         """Squared leave-one-out errors of all levels, relative to `total`."""
         squares, _ = self._products
-        return (squares / self._diagonal**2 / self.total[:, None, None]).clamp(min=SMALLEST)
+        found = squares / self.smoothers.diagonal.square() / self.total[:, None, None]
+        return found.clamp(min=SMALLEST)
 
     @cached_property
     def scale(self) -> Float[Tensor, "fold smoother"]:
@@ -130,27 +141,31 @@ class FittedSmoothers:
 
     @cached_property
     def _products(self) -> tuple[Tensor, Tensor]:
-        """Squared norms of the rows of P Y and traces of Y^T P Y, a few smoothers at a time.
+        """Squared norms of the rows of P Y and traces of Y^T P Y.
 
-        Of many levels, memory for all products at once would take longer than the arithmetic.
+        A few axes at a time: of many levels, memory for all would take longer than the arithmetic.
         """
-        size = max(1, PRODUCTS // self.deviations.numel())
-        counts = torch.bincount(self.description.mean).tolist()
-        squares, traces = [], []
-        of_means = self.smoothers.projection.split(counts, dim=1)
-        for terms, of_mean in zip(MEANS, of_means, strict=True):
-            rows = self.deviations if "1" in terms else self.spectra
-            for projection in of_mean.split(size, dim=1):
-                product = projection @ rows[:, None]
-                squares.append(product.square().sum(-1))
-                traces.append((product * rows[:, None]).sum((-2, -1)))
-        return torch.cat(squares, dim=1), torch.cat(traces, dim=1)
-
-    @cached_property
-    def _diagonal(self) -> Tensor:
-        """P_ii, at least what rounding makes of zero: where a mean function explains a level."""
-        found = torch.diagonal(self.smoothers.projection, dim1=-2, dim2=-1)
-        return found.maximum(torch.finfo(found.dtype).eps * found.amax(-1, keepdim=True))
+        inverse, along = self.smoothers.inverse, self.smoothers.along
+        # P 1, which is zero if there is a constant term.
+        of_ones = inverse.sum(2) - along[:, FREE] * along[:, FREE].sum(1, keepdim=True)
+        size = max(1, PRODUCTS // inverse[..., 0, :].numel())
+        zero = inverse.new_zeros(())
+        squares, traces = ([zero] * len(FUNCTIONS) for _ in range(2))
+        axes = self.deviations.split(size, -1), self.mean.split(size, -1)
+        for rows, mean in zip(*axes, strict=True):
+            of_kernels = rows.mT[:, None] @ inverse  # (fold, level, axis, kernel)
+            of_functions = rows.mT[:, None] @ along
+            for place, (functions, kernels) in enumerate(zip(FUNCTIONS, PARTS, strict=True)):
+                product, others = of_kernels, rows
+                for one in functions:
+                    product = product - along[:, one, :, None] * of_functions[:, one, None]
+                if functions == (FREE,):
+                    product, others = product + of_ones[:, :, None] * mean[..., None], rows + mean
+                product = product[..., -kernels:]
+                squares[place] = squares[place] + product.square().sum(2)
+                trace = others.flatten(1)[:, None] @ product.flatten(1, 2)
+                traces[place] = traces[place] + trace[:, 0]
+        return torch.cat(squares, -1), torch.cat(traces, -1)
 
     @cached_property
     def _freedom(self) -> Tensor:
@@ -159,7 +174,7 @@ class FittedSmoothers:
     @cached_property
     def _log_error(self) -> Tensor:
         """Logarithm of the mean squared leave-one-out error of every smoother."""
-        return _ln(self.errors.mean(-1))
+        return _ln(self.errors.mean(1))
 
     def left_out_residuals(
         self,
@@ -180,11 +195,11 @@ class FittedSmoothers:
         levels = self.smoothers.levels
         valid = positions(levels, levels[:, -1:]).valid[:, self.description.chart, 0]
         share = torch.softmax((-POWER * self._log_error).masked_fill(~valid, -torch.inf), dim=-1)
-        combined = share[..., None] / self._diagonal
-        weights = torch.einsum("fml,fmlk->flk", combined, self.smoothers.projection)
-        each = self.errors + self.scale[..., None] / self._diagonal
+        diagonal, share = self.smoothers.diagonal, share[:, None]
+        weights = self.smoothers.summed_by_level(share / diagonal)
+        each = self.errors + self.scale[:, None] / diagonal
         together = _square(weights @ self.spectra) / self.total[:, None]
-        square = (share[..., None] * each).sum(1) - together
+        square = (share * each).sum(-1) - together
         return weights, square.clamp(min=SMALLEST)
 
     def evidence(self, targets: Float[Tensor, "fold target"]) -> Evidence:
@@ -194,46 +209,47 @@ class FittedSmoothers:
         initial = (-POWER * log_error).masked_fill(~valid, -torch.inf)
         share = torch.softmax(initial, dim=-1)
         within = self.scale[:, None] * found.variance
-        predicted = weights @ self.spectra[:, None] - self.mean[:, None]  # from the mean spectrum
-        average = share[:, :, None] @ predicted
+        # (fold, target, axis, smoother), from the mean spectrum
+        predicted = self.spectra.mT[:, None] @ weights - self.mean.mT[:, None]
+        average = predicted @ share[..., None]
         total = self.total[:, None, None]
         # by differences: products of the norms would lose small distances
-        apart = (predicted - average).square().sum(-1) / total
-        from_mean = predicted.square().sum(-1) / total
+        apart = (predicted - average).square().sum(2) / total
+        from_mean = predicted.square().sum(2) / total
         best = torch.where(valid, log_error, torch.inf).amin(-1)
         least, errors = best[..., None], self.errors
         nearby, distance, beyond = self._nearness(found.positions)
         columns = [
             log_error - least,
-            _ln(errors).mean(-1)[:, None] - least,
+            _ln(errors).mean(1)[:, None] - least,
             _ln(nearby) - least,
             self.likelihood.clamp(min=-20)[:, None],
             _ln(within) - least,
             _ln(found.variance, 1e-8),
             _ln(apart) - least,
             _ln(from_mean, 1e-8),
-            _ln(errors[..., 0])[:, None] - least,
-            _ln(errors[..., -1])[:, None] - least,
+            _ln(errors[:, 0])[:, None] - least,
+            _ln(errors[:, -1])[:, None] - least,
             distance,
             beyond,
             _ln(self.scale)[:, None] - least,
-            _ln((1 / self._diagonal).mean(-1), 1e-8)[:, None],
+            _ln((1 / self.smoothers.diagonal).mean(1), 1e-8)[:, None],
         ]
         context = self._context(
             targets,
             best,
-            (_square(average + self.mean[:, None]) / total)[..., 0],
+            _square(average[..., 0] + self.mean) / total[..., 0],
             (apart * share).sum(-1),
             torch.where(valid, share * _ln(within), 0).sum(-1),
         )
         return Evidence(
-            torch.stack([column.expand_as(within) for column in columns], dim=-1).flatten(0, 1),
+            torch.stack([column.expand_as(within) for column in columns], dim=2).flatten(0, 1),
             context.flatten(0, 1),
             initial.flatten(0, 1),
             weights.flatten(0, 1),
             within.flatten(0, 1),
             self.total[:, None].expand_as(targets).flatten(),
-            (share * errors.mean(-1)[:, None]).sum(-1).flatten(),
+            (share * errors.mean(1)[:, None]).sum(-1).flatten(),
         )
 
     def _nearness(self, places: Positions) -> tuple[Tensor, Tensor, Tensor]:
@@ -247,16 +263,15 @@ class FittedSmoothers:
         ranks = torch.arange(count, device=levels.device, dtype=levels.dtype)
         near = torch.softmax(-(((ranks - rank[..., None]) / NEAR) ** 2) / 2, dim=-1)
         # Smoothers on one chart are neighbours in the dictionary.
-        errors = self.errors.unflatten(1, (-1, ON_A_CHART)).transpose(-1, -2)
-        nearby = near[:, self.description.chart[::ON_A_CHART]] @ errors
-        nearest = (levels[..., None, :] - targets[..., None]).abs().amin(-1)
-        beyond = (targets.abs() - 1).clamp(min=0)
         chart = self.description.chart
-        length = self.description.length.to(levels.dtype)
+        errors = self.errors.unflatten(-1, (-1, ON_A_CHART)).transpose(1, 2)
+        nearby = near[:, chart[::ON_A_CHART]] @ errors
+        nearest = (levels[..., None, :] - targets[..., None]).abs().amin(-1).mT
+        beyond = (targets.abs() - 1).clamp(min=0).mT
         return (
             nearby.transpose(1, 2).flatten(2),
-            torch.log1p(nearest[:, chart] / length[:, None]).transpose(1, 2),
-            torch.log1p(beyond[:, chart]).transpose(1, 2),
+            torch.log1p(nearest[..., chart] / self.description.length.to(levels.dtype)),
+            torch.log1p(beyond)[..., chart],
         )
 
     def _context(

@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from geonode.compute.profile import profile_of
 from geonode.compute.threads import in_threads
 from geonode.errors import TrainingError
 from geonode.posterior.charts import FAMILIES, sqrt_metrics
@@ -36,6 +37,14 @@ FEWEST_LEVELS = 3
 
 BLOCK = 8
 """Number of targets predicted together, of one fold or several; one alone takes a third as long."""
+
+TARGET_BYTES = 4 * 2**20
+"""Memory for a target on a GPU, of up to 20 levels: a few arrays as wide as the networks."""
+
+
+def targets_at_once(place: torch.device) -> int:
+    """Number of targets predicted together: they stay in the cache of a CPU, and fill a GPU."""
+    return BLOCK if place.type == "cpu" else 10**6 * profile_of(place).memory_mb // TARGET_BYTES
 
 
 class PosteriorPrediction(NamedTuple):
@@ -85,7 +94,7 @@ class MetricPosterior:
         Args:
             levels: concentrations, ascending, three or more, none negative.
             spectra: spectra of the levels.
-            prior: the learned rule of weights.
+            prior: the learned rule of weights, on the device on which to compute.
 
         Raises:
             TrainingError: there are fewer than three levels.
@@ -95,9 +104,12 @@ class MetricPosterior:
                 f"posterior: found levels {', '.join(f'{level:g}' for level in levels[0])}, "
                 "expected three or more different ones"
             )
+        # From now on glibc keeps up to twice as much freed memory. If every array came anew from
+        # the kernel, page by page, that would take a third of the time.
+        torch.empty(2**25 - 2**14, dtype=torch.uint8)
         largest = np.abs(spectra).max(axis=(1, 2)).clip(min=np.finfo(float).tiny)
         scaled = torch.from_numpy(spectra / largest[:, None, None])
-        fitted = FittedSmoothers.of(torch.from_numpy(levels), scaled)
+        fitted = FittedSmoothers.of(torch.from_numpy(levels).to(prior.rule.place), scaled)
         return cls(levels, spectra.shape[2], largest, prior, fitted)
 
     def left_out_residuals(
@@ -113,17 +125,19 @@ class MetricPosterior:
         """
         weights, square = self.fitted.left_out_residuals()
         size = (self.fitted.total / self.wavelengths)[:, None] * square
-        return weights.numpy(), size.numpy() * self.largest[:, None] ** 2
+        return weights.cpu().numpy(), size.cpu().numpy() * self.largest[:, None] ** 2
 
     def predict(self, targets: Float[np.ndarray, "fold target"]) -> PosteriorPrediction:
         """Predict spectra at concentrations, none negative.
 
-        All blocks have one size, the last one padded, so that networks in single precision round a
-        target the same whatever else is asked for. On some processors its place in the block still
-        matters: MKL rounds matrices of odd size by where they begin in memory.
+        On a CPU all blocks have one size, the last one padded, so that networks in single precision
+        round a target the same whatever else is asked for. On some processors its place in the
+        block still matters: MKL rounds matrices of odd size by where they begin in memory.
         """
         count = targets.shape[1]
-        size = max(1, BLOCK // len(targets))
+        size = max(1, targets_at_once(self.prior.rule.place) // len(targets))
+        if self.prior.rule.place.type != "cpu":
+            size = max(1, min(size, count))
         starts = range(0, max(1, count), size)
         blocks = [targets[:, start : start + size] for start in starts]
         filling = np.repeat(blocks[-1][:, -1:], size - blocks[-1].shape[1], axis=1)
@@ -139,7 +153,7 @@ class MetricPosterior:
 
     @torch.no_grad()
     def _predict(self, targets: np.ndarray) -> tuple[np.ndarray, ...]:
-        places = torch.tensor(targets)
+        places = torch.tensor(targets, device=self.prior.rule.place)
         found = self.fitted.evidence(places)
         weights, expected = self.prior.rule(found)
         # Squared errors are sums over wavelengths of spectra divided by their largest value.
@@ -155,17 +169,18 @@ class MetricPosterior:
         size = (1 - EVEN) * expected / mean_square.maximum(number.eps * rounding + number.tiny)
         # Far beyond all levels numbers overflow; the result is NaN then.
         factors = torch.where(finite, factors * size.sqrt()[..., None, None], torch.nan)
-        even = EVEN * expected.numpy() * self.largest[:, None] ** 2
-        return average.numpy(), factors.numpy(), even, self._sqrt_metric(weights, places)
+        metric = self._sqrt_metric(weights, places)
+        even = EVEN * expected.cpu().numpy() * self.largest[:, None] ** 2
+        return *(part.cpu().numpy() for part in (average, factors)), even, metric.cpu().numpy()
 
-    def _sqrt_metric(self, weights: Tensor, targets: Tensor) -> np.ndarray:
+    def _sqrt_metric(self, weights: Tensor, targets: Tensor) -> Tensor:
         """Mean and standard deviation of sqrt(g) under the weights of the smoothers."""
         of_chart = torch.nn.functional.one_hot(self.fitted.description.chart, len(FAMILIES))
         by_chart = (weights @ of_chart.to(weights)).view(*targets.shape, -1)
-        values = sqrt_metrics(torch.from_numpy(self.levels), targets).transpose(1, 2).nan_to_num()
+        values = sqrt_metrics(self.fitted.smoothers.levels, targets).mT.nan_to_num()
         mean = (by_chart * values).sum(-1)
         variance = (by_chart * (values - mean[..., None]) ** 2).sum(-1)
-        return torch.stack([mean, variance.sqrt()], dim=1).numpy()
+        return torch.stack([mean, variance.sqrt()], dim=1)
 
     def _moments(self, found: Evidence, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Average weights of the training spectra, Q before scaling, and Q 1.
@@ -173,23 +188,23 @@ class MetricPosterior:
         What Q makes of equal spectra, Q 1, comes from the mean functions without a constant term
         alone. Sums over Q itself would have rounding beside it, which a pedestal multiplies.
         """
-        average = (weights[:, None] @ found.weights)[:, 0]
-        apart = (found.weights - average[:, None]).mul_(weights.sqrt()[..., None])
-        between = apart.transpose(1, 2) @ apart
+        average = found.weights @ weights[..., None]
+        apart = (found.weights - average) * weights.sqrt()[:, None]
+        between = apart @ apart.mT
         free = ~self.fitted.description.has_constant
-        sums = torch.where(free, found.weights.sum(-1) - 1, 0) * weights.sqrt()
-        ones = (sums[:, None] @ apart)[:, 0]
+        sums = torch.where(free, found.weights.sum(1) - 1, 0) * weights.sqrt()
+        ones = (apart @ sums[..., None])[..., 0]
         by_fold = len(self.levels), -1
         share, average, between, ones = (
-            part.unflatten(0, by_fold) for part in (weights * found.within, average, between, ones)
+            part.unflatten(0, by_fold)
+            for part in (weights * found.within, average[..., 0], between, ones)
         )
         # The variance of a smoother's process is its scale; `within` is that times v.
         freedom = self.levels.shape[1] - self.fitted.description.coefficients
         share = share / self.fitted.scale.clamp(min=1e-300)[:, None] / freedom
-        projection = self.fitted.smoothers.projection
-        within = torch.einsum("ftm,fmlk->ftlk", share, projection)
-        ones = ones + (share * free) @ projection.sum(-1)
-        return average, between + within, ones
+        smoothers = self.fitted.smoothers
+        ones = ones + smoothers.summed(share * free).sum(-1)
+        return average, between + smoothers.summed(share), ones
 
 
 def _factors(matrix: Tensor, ones: Tensor) -> Tensor:

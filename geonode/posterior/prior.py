@@ -4,7 +4,7 @@ It is one sealed file of the package, made by `make prior`, with its provenance 
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from jaxtyping import Bool, Float
 from geonode.errors import CorruptArtifactError
 from geonode.posterior.rule import WeightRule
 from geonode.storage.weights import read_weights, write_weights
+
+CPU = torch.device("cpu")
 
 PACKAGED = Path(__file__).parent / "prior.safetensors"
 
@@ -30,7 +32,8 @@ class Prior:
     """Rule of weights and half widths of intervals, learned on simulated series.
 
     Attributes:
-        rule: rule of weights of the smoothers and of the expected error.
+        rule: rule of weights of the smoothers and of the expected error, on the device on which
+            posteriors are to be computed.
         counts: numbers of training levels with calibrated half widths, ascending.
         half_widths: half the width of the intervals of `PROBABILITIES` in units of the predicted
             deviation, for targets inside (0) and outside (1) of the training levels.
@@ -107,6 +110,7 @@ def read_prior(path: Path) -> Prior:
 
 
 @cache
-def packaged_prior() -> Prior:
-    """Prior of this version of the package."""
-    return read_prior(PACKAGED)
+def packaged_prior(place: torch.device = CPU) -> Prior:
+    """Prior of this version of the package, on a device with double precision."""
+    found = read_prior(PACKAGED)
+    return replace(found, rule=found.rule.to(place))

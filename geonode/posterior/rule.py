@@ -22,7 +22,7 @@ WIDEST = 6.0
 
 
 class _Layers(nn.Sequential):
-    """Two layers on the concatenation of several parts.
+    """Two layers on the concatenation of several parts, whose last dimension is the smoothers or 1.
 
     Every part is multiplied by its own columns and then broadcast, so that a part common to all
     smoothers or rows is multiplied once.
@@ -37,17 +37,23 @@ class _Layers(nn.Sequential):
         Fresh memory for every sum would cost more than the arithmetic.
         """
         first, *others = self
-        columns = first.get_parameter("weight").split([part.shape[-1] for part in parts], dim=1)
-        joined, *rest = (part @ column.T for part, column in zip(parts, columns, strict=True))
-        rest[0] = rest[0] + first.get_parameter("bias")
+        columns = first.get_parameter("weight").split([part.shape[-2] for part in parts], dim=1)
+        joined, *rest = (_times(*pair) for pair in zip(columns, parts, strict=True))
+        rest[0] = rest[0] + first.get_parameter("bias")[:, None]
         for part in rest:
             joined += part
         for layer in others:
             if isinstance(layer, nn.SiLU):  # its gradient needs what it was given
                 joined = nn.functional.silu(joined, inplace=not torch.is_grad_enabled())
             else:
-                joined = layer(joined)
+                joined = _times(layer.get_parameter("weight"), joined)
+                joined += layer.get_parameter("bias")[:, None]
         return joined
+
+
+def _times(matrix: Tensor, values: Tensor) -> Tensor:
+    """Products of one matrix with one or several, without the copies that `@` makes of several."""
+    return matrix @ values if values.ndim == 2 else matrix.expand(len(values), -1, -1).bmm(values)
 
 
 class Inputs(NamedTuple):
@@ -59,8 +65,8 @@ class Inputs(NamedTuple):
         shares: initial weights that add up to one, and even ones of all that are valid.
     """
 
-    features: Float[Tensor, "row smoother feature"]
-    context: Float[Tensor, "row number"]
+    features: Float[Tensor, "row feature smoother"]
+    context: Float[Tensor, "row number 1"]
     initial: Float[Tensor, "row smoother"]
     shares: Float[Tensor, "row 2 smoother"]
 
@@ -76,8 +82,8 @@ class WeightNetwork(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        description = dictionary().numbers()
-        inputs = FEATURES + description.shape[1] + CONTEXT
+        description = dictionary().numbers().T.contiguous()
+        inputs = FEATURES + len(description) + CONTEXT
         self.encode = _Layers(inputs, width, width, nn.SiLU())
         self.gather = _Layers(2 * width + CONTEXT, width, width, nn.SiLU())
         self.decide = _Layers(2 * width, width, 1)
@@ -89,13 +95,13 @@ class WeightNetwork(nn.Module):
     def forward(self, inputs: Inputs) -> tuple[Float[Tensor, "row smoother"], Float[Tensor, "row"]]:
         """Weights of the smoothers, and ln of the error over the initial leave-one-out error."""
         features, context, initial, shares = inputs
-        encoded = self.encode(features, self.description, context[:, None])
-        first, even = (shares @ encoded).unbind(1)
+        encoded = self.encode(features, self.description, context)
+        first, even = (encoded @ shares.mT).split(1, dim=-1)
         gathered = self.gather(first, even, context)
-        logits = self.decide(encoded, gathered[:, None])[..., 0]
+        logits = self.decide(encoded, gathered)[:, 0]
         weights = torch.softmax(initial + POWER * logits, dim=-1)
-        average = (weights[:, None] @ encoded)[:, 0]
-        return weights, self.expect(average, first, gathered)[:, 0]
+        average = (weights[:, None] @ encoded.mT).mT  # the fast way round
+        return weights, self.expect(average, first, gathered)[:, 0, 0]
 
 
 class WeightRule(nn.Module):
@@ -119,13 +125,18 @@ class WeightRule(nn.Module):
             self.register_buffer(f"{name}_deviation", torch.ones(size))
 
     @property
+    def place(self) -> torch.device:
+        """Device on which evidence is expected."""
+        return self.feature_mean.device
+
+    @property
     def every(self) -> list[WeightNetwork]:
         """The networks."""
         return [network for network in self.networks if isinstance(network, WeightNetwork)]
 
     def standardise(self, evidence: list[Evidence]) -> None:
         """Set means and deviations of all inputs from simulated series."""
-        features = torch.cat([part.features[part.valid] for part in evidence])
+        features = torch.cat([part.features.mT[part.valid] for part in evidence])
         context = torch.cat([part.context for part in evidence])
         self.feature_mean.copy_(features.mean(0))
         self.feature_deviation.copy_(features.std(0) + 1e-6)
@@ -142,7 +153,8 @@ class WeightRule(nn.Module):
         dtype = self.feature_mean.dtype
         found = evidence.features, evidence.context, evidence.initial
         features, context, initial = (part.to(dtype) for part in found)
-        features = (features - self.feature_mean).div_(self.feature_deviation)
+        of_features = self.feature_mean[:, None], self.feature_deviation[:, None]
+        features = (features - of_features[0]).div_(of_features[1])
         context = (context - self.context_mean).div_(self.context_deviation)
         for part in (features, context):
             if disturbance:
@@ -150,7 +162,7 @@ class WeightRule(nn.Module):
             part.clamp_(-WIDEST, WIDEST)
         valid = torch.isfinite(initial).to(dtype)
         shares = torch.softmax(initial, dim=-1), valid / valid.sum(-1, keepdim=True)
-        return Inputs(features, context, initial, torch.stack(shares, dim=1))
+        return Inputs(features, context[..., None], initial, torch.stack(shares, dim=1))
 
     def forward(
         self, evidence: Evidence

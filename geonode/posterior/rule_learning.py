@@ -54,8 +54,8 @@ class LeftOut(NamedTuple):
 
     def squared_errors(self, weights: Float[Tensor, "row smoother"]) -> Float[Tensor, "row"]:
         """Squared errors of the averages with some weights, summed over wavelengths."""
-        combined = weights.to(self.spectra.dtype)[:, None] @ self.evidence.weights
-        predicted = combined @ self.spectra[:, :-1]
+        combined = self.evidence.weights @ weights.to(self.spectra.dtype)[..., None]
+        predicted = combined.mT @ self.spectra[:, :-1]
         return (predicted - self.spectra[:, -1:]).square().sum((1, 2))
 
 

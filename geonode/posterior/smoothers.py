@@ -7,7 +7,9 @@ mean function is on concentration itself ({c}, {1, c}: Beer and Lambert's law) o
     P = K^-1 - K^-1 H (H^T K^-1 H)^-1 H^T K^-1
 
 the prediction at a target is linear in the training spectra, and the leave-one-out residual of
-level i is (P Y)_i / P_ii, without a refit.
+level i is (P Y)_i / P_ii, without a refit. The mean functions share K, and most the constant: with
+K^-1 = R^T R and orthonormal columns q that span R H, P = K^-1 - sum_q (R^T q) (R^T q)^T. So no P is
+formed. In tensors the smoothers are the last dimension, so that one instruction serves several.
 
 Source: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine Learning, MIT Press
 2006, sections 2.7 and 5.4.2; D. A. Harville, Maximum likelihood approaches to variance component
@@ -15,7 +17,7 @@ estimation, J. Am. Stat. Assoc. 72 (1977) 320.
 """
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import torch
@@ -28,7 +30,11 @@ KERNELS = ("squared exponential", "Matern 3/2")
 LENGTHS = (0.2, 0.5, 1.0, 2.0, 4.0, 10.0)  # chart units; the training levels are 2 long
 NOISES = (1e-6, 1e-3, 1e-2, 1e-1)  # variance, relative to that of the process
 MEANS = ("1", "1 x", "c", "1 c")
-COEFFICIENTS = (1, 2, 1, 2)
+FUNCTIONS = ((0,), (0, 1), (2,), (0, 3))
+"""Of every mean, its functions: the constant, x and c less their means over the levels, and c.
+
+They are ordered 1, x - mean, c, c - mean, so that those of one mean are orthogonal.
+"""
 ON_A_CHART = len(KERNELS) * len(LENGTHS) * len(NOISES)
 """Smoothers of one chart and one mean function."""
 
@@ -55,7 +61,7 @@ class Description(NamedTuple):
     @property
     def coefficients(self) -> Int[Tensor, "smoother"]:
         """Number of coefficients of every mean function."""
-        return torch.tensor(COEFFICIENTS, device=self.mean.device)[self.mean]
+        return torch.tensor([len(terms) for terms in FUNCTIONS], device=self.mean.device)[self.mean]
 
     @property
     def has_constant(self) -> Bool[Tensor, "smoother"]:
@@ -87,6 +93,8 @@ def dictionary() -> Description:
 
 
 SMOOTHERS = len(dictionary().chart)
+PARTS = [len(_charts_of(mean)) * ON_A_CHART for mean in range(len(MEANS))]
+"""Smoothers of every mean function: with the last of the kernels, on all charts or all but one."""
 
 
 class AtTargets(NamedTuple):
@@ -99,108 +107,152 @@ class AtTargets(NamedTuple):
         positions: positions of levels and targets on every chart.
     """
 
-    weights: Float[Tensor, "fold target smoother level"]
+    weights: Float[Tensor, "fold target level smoother"]
     variance: Float[Tensor, "fold target smoother"]
     valid: Bool[Tensor, "fold target smoother"]
     positions: Positions
 
 
-class _Mean(NamedTuple):
-    """One mean function on all of its charts.
+class _Columns(NamedTuple):
+    """Gram and Schmidt's triangle: of every R h its part along R 1, and the norm of the rest."""
 
-    Attributes:
-        transform: (fold, chart, 1, 1, term, term), from the terms to an orthonormal basis.
-        white: R H, (fold, chart, kernel, noise, level, term), with K^-1 = R^T R.
-        solved: H^T K^-1, (fold, chart, kernel, noise, term, level).
-        inverse: (H^T K^-1 H)^-1.
-    """
+    overlap: Float[Tensor, "fold function 1 kernel"]
+    norm: Float[Tensor, "fold function 1 kernel"]
 
-    transform: Tensor
-    white: Tensor
-    solved: Tensor
-    inverse: Tensor
+    @classmethod
+    def of(cls, white: Float[Tensor, "fold function level kernel"]) -> "_Columns":
+        """Triangle of all R h."""
+        one = white[:, :1]
+        one = one / one.square().sum(2, keepdim=True).sqrt()
+        centred = torch.tensor([[[0.0]], [[1.0]], [[0.0]], [[1.0]]]).to(white)
+        overlap = (one * white).sum(2, keepdim=True) * centred
+        return cls(overlap, (white - overlap * one).square().sum(2, keepdim=True).sqrt())
+
+    def orthonormal(
+        self, values: Float[Tensor, "fold function any kernel"]
+    ) -> Float[Tensor, "fold function any kernel"]:
+        """What is linear in all R h, for the orthonormal q instead."""
+        one = values[:, :1] / self.norm[:, :1]
+        return (values - self.overlap * one) / self.norm
 
 
 @dataclass(frozen=True)
 class Smoothers:
     """Smoothers of the dictionary on the training levels of some folds.
 
+    Kernels, each with its noise and on its chart, are those of the first mean function in order.
+
     Attributes:
         levels: concentrations, ascending, none negative, not all zero.
-        projection: P of every smoother.
+        inverse: K^-1 of every kernel.
+        along: R^T q of every function.
         log_determinant: ln |K| + ln |H^T K^-1 H|, with an orthonormal basis H.
     """
 
     levels: Float[Tensor, "fold level"]
-    projection: Float[Tensor, "fold smoother level level"]
+    inverse: Float[Tensor, "fold level level kernel"]
+    along: Float[Tensor, "fold function level kernel"]
     log_determinant: Float[Tensor, "fold smoother"]
-    _root: Tensor
-    _means: tuple[_Mean, ...]
+    _root: Tensor  # R: (fold, kernel, level, level)
+    _white: Tensor  # R h of every function h: (fold, kernel, level, function)
+    _columns: _Columns
 
     @classmethod
     def of(cls, levels: Float[Tensor, "fold level"]) -> "Smoothers":
         """Compute the closed forms, which need neither spectra nor targets."""
-        count = levels.shape[1]
         place = positions(levels, levels).levels
         noise = torch.tensor(NOISES, dtype=levels.dtype, device=levels.device)
-        identity = torch.eye(count, dtype=levels.dtype, device=levels.device)
-        kernels = _kernels(place[..., :, None] - place[..., None, :])
-        covariance = kernels[:, :, :, None] + noise[:, None, None] * identity
+        identity = torch.eye(levels.shape[1], dtype=levels.dtype, device=levels.device)
+        kernels = _kernels(place[..., :, None] - place[..., None, :])[:, :, :, None]
+        covariance = (kernels + noise[:, None, None] * identity).flatten(1, 3)
         lower, _ = torch.linalg.cholesky_ex(covariance)  # no eigenvalue is smaller than the noise
-        root = torch.linalg.solve_triangular(lower.mT, identity, upper=True).mT  # row after row
-        inverse = root.mT @ root
-        log_determinant = 2 * torch.diagonal(lower, dim1=-2, dim2=-1).log().sum(-1)
-        # Many levels fill much memory, which is written once.
-        projection = covariance.new_empty(len(levels), SMOOTHERS, count, count)
-        rest, determinants, means = projection, [], []
-        for mean in range(len(MEANS)):
-            charts = slice(_charts_of(mean).start, None)
-            terms = _terms(mean, place[:, charts], levels, levels)[:, :, None, None]
-            basis, upper = torch.linalg.qr(terms)
-            transform = torch.linalg.inv(upper)
-            white = root[:, charts] @ basis
-            solved = white.mT @ root[:, charts]
-            among = white.mT @ white
-            of_mean, of_terms = _small_inverse(among)
-            explained = (solved.mT @ of_mean @ solved).flatten(1, 3)
-            part, rest = rest.tensor_split([explained.shape[1]], dim=1)
-            torch.sub(inverse[:, charts].flatten(1, 3), explained, out=part)
-            determinants.append(log_determinant[:, charts] + of_terms)
-            means.append(_Mean(transform, white, solved, of_mean))
+        root = torch.linalg.solve_triangular(lower.mT, identity, upper=True).mT.contiguous()
+        functions = _functions(place, levels, place, levels)
+        by_chart = root.unflatten(1, (-1, ON_A_CHART)).flatten(2, 3)
+        white = (by_chart @ functions).view(*root.shape[:3], -1)
+        columns = _Columns.of(white.permute(0, 3, 2, 1).contiguous())
+        of_kernels = 2 * torch.diagonal(lower, dim1=-2, dim2=-1).log().sum(-1)
         return cls(
             levels,
-            projection,
-            torch.cat([part.flatten(1, 3) for part in determinants], dim=1),
+            (root.mT @ root).permute(0, 2, 3, 1).contiguous(),
+            columns.orthonormal((white.mT @ root).permute(0, 2, 3, 1)),
+            by_means(of_kernels, 2 * columns.norm[:, :, 0].log()),
             root,
-            tuple(means),
+            white,
+            columns,
         )
+
+    @cached_property
+    def diagonal(self) -> Float[Tensor, "fold level smoother"]:
+        """P_ii, at least what rounding makes of zero: where a mean function explains a level."""
+        of_inverse = torch.diagonal(self.inverse, dim1=1, dim2=2).mT
+        found = by_means(of_inverse, -self.along.square())
+        return found.maximum(torch.finfo(found.dtype).eps * found.amax(1, keepdim=True))
+
+    def summed(
+        self, shares: Float[Tensor, "fold row smoother"]
+    ) -> Float[Tensor, "fold row level level"]:
+        """Sums of P over all smoothers with some shares."""
+        of_kernels, of_functions = _by_kernels(shares)
+        inverse = of_kernels @ self.inverse.flatten(1, 2).mT
+        found = inverse.unflatten(-1, self.inverse.shape[1:3])
+        for share, along in zip(of_functions, self.along.unbind(1), strict=True):
+            found = found - (share[:, :, None] * along[:, None]) @ along.mT[:, None]
+        return found
+
+    def summed_by_level(
+        self, shares: Float[Tensor, "fold level smoother"]
+    ) -> Float[Tensor, "fold level level"]:
+        """Sums of P, with shares of their own for every row of it."""
+        of_kernels, of_functions = _by_kernels(shares)
+        found = (of_kernels[:, :, None] @ self.inverse.mT)[:, :, 0]
+        for share, along in zip(of_functions, self.along.unbind(1), strict=True):
+            found = found - (share * along) @ along.mT
+        return found
 
     def at(self, targets: Float[Tensor, "fold target"]) -> AtTargets:
         """Predictions at some concentrations, none negative."""
         place = positions(self.levels, targets)
         kernels = _kernels(place.targets[..., :, None] - place.levels[..., None, :])[:, :, :, None]
-        white = kernels @ self._root.mT
-        known, explained = white @ self._root, white.square().sum(-1)
-        count = targets.shape[1]
-        weights = known.new_empty(len(targets), count, SMOOTHERS, self.levels.shape[1])
-        rest, variances, valid = weights, [], []
-        for number, mean in enumerate(self._means):
-            charts = slice(_charts_of(number).start, None)
-            terms = _terms(number, place.targets[:, charts], targets, self.levels)
-            solved = terms[:, :, None, None] @ mean.transform - white[:, charts] @ mean.white
-            gain = solved @ mean.inverse
-            by_mean = (gain @ mean.solved).flatten(1, 3)
-            part, rest = rest.tensor_split([by_mean.shape[1]], dim=2)
-            torch.add(known[:, charts].flatten(1, 3), by_mean, out=part.transpose(1, 2))
-            variances.append(1 - explained[:, charts] + (gain * solved).sum(-1))
-            valid.append(place.valid[:, charts].repeat_interleave(ON_A_CHART, dim=1))
-        variance = torch.cat([part.flatten(1, 3) for part in variances], dim=1).clamp(min=0)
+        root = self._root.view(*kernels.shape[:3], len(NOISES), *self._root.shape[2:])
+        white = (kernels @ root.mT).flatten(1, 3)  # (fold, kernel, target, level)
+        known = (white @ self._root).permute(0, 2, 3, 1).contiguous()
+        rest = 1 - white.square().sum(-1).mT
+        functions = _functions(place.targets, targets, place.levels, self.levels)
+        wanted = functions.permute(0, 3, 2, 1).repeat_interleave(ON_A_CHART, dim=-1)
+        gain = self._columns.orthonormal(wanted - (white @ self._white).permute(0, 3, 2, 1))
+        by_charts = place.valid.mT.repeat_interleave(ON_A_CHART, dim=-1)
         return AtTargets(
-            weights,
-            variance.transpose(1, 2),
-            torch.cat(valid, dim=1).transpose(1, 2),
+            by_means(known, gain[:, :, :, None] * self.along[:, :, None]),
+            by_means(rest, gain.square()).clamp(min=0),
+            torch.cat([by_charts[..., -size:] for size in PARTS], dim=-1),
             place,
         )
+
+
+def by_means(
+    of_kernels: Float[Tensor, "fold *rest kernel"],
+    of_functions: Float[Tensor, "fold function *rest kernel"],
+) -> Float[Tensor, "fold *rest smoother"]:
+    """What every smoother has of its kernel, and of the functions of its mean, added up."""
+    parts = []
+    for functions, size in zip(FUNCTIONS, PARTS, strict=True):
+        found = sum((of_functions[:, one] for one in functions), of_kernels)
+        parts.append(found[..., -size:])
+    return torch.cat(parts, dim=-1)
+
+
+def _by_kernels(shares: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """Shares of the kernels, and of every function, summed over the mean functions they serve."""
+    parts = [
+        torch.nn.functional.pad(part, (ON_A_CHART * len(FAMILIES) - part.shape[-1], 0))
+        for part in shares.split(PARTS, dim=-1)
+    ]
+    of_functions = [
+        torch.stack([part for part, terms in zip(parts, FUNCTIONS, strict=True) if one in terms])
+        for one in range(len(MEANS))
+    ]
+    return torch.stack(parts).sum(0), [part.sum(0) for part in of_functions]
 
 
 def _kernels(difference: Tensor) -> Tensor:
@@ -212,20 +264,17 @@ def _kernels(difference: Tensor) -> Tensor:
     return torch.cat([smooth, (1 + rough) * torch.exp(-rough)], dim=-3)
 
 
-def _terms(mean: int, place: Tensor, concentrations: Tensor, levels: Tensor) -> Tensor:
-    """Terms of a mean function: (fold, chart, concentration, term)."""
-    scaled = (concentrations / levels.abs().amax(dim=1, keepdim=True))[:, None].expand_as(place)
-    one = torch.ones_like(place)
-    return torch.stack(
-        {"1": [one], "1 x": [one, place], "c": [scaled], "1 c": [one, scaled]}[MEANS[mean]], dim=-1
-    )
-
-
-def _small_inverse(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Inverse and logarithm of the determinant of matrices of one or two rows."""
-    if matrix.shape[-1] == 1:
-        return 1 / matrix, torch.log(matrix[..., 0, 0])
-    a, b, d = matrix[..., 0, 0], matrix[..., 0, 1], matrix[..., 1, 1]
-    determinant = a * d - b * b
-    rows = [torch.stack([d, -b], dim=-1), torch.stack([-b, a], dim=-1)]
-    return torch.stack(rows, dim=-2) / determinant[..., None, None], torch.log(determinant)
+def _functions(place: Tensor, concentrations: Tensor, of_levels: Tensor, levels: Tensor) -> Tensor:
+    """Functions of the means, those of one mean orthonormal: (fold, chart, target, function)."""
+    count, largest = levels.shape[1], levels.amax(1, keepdim=True)
+    scaled, among = ((part / largest)[:, None] for part in (concentrations, levels))
+    x_mean, c_mean = (part.mean(-1, keepdim=True) for part in (of_levels, among))
+    columns = [torch.full_like(place, count**-0.5)]
+    for value, on_levels in (
+        (place - x_mean, of_levels - x_mean),
+        (scaled, among),
+        (scaled - c_mean, among - c_mean),
+    ):
+        unit = value / torch.linalg.vector_norm(on_levels, dim=-1, keepdim=True)
+        columns.append(unit.expand_as(place))
+    return torch.stack(columns, dim=-1)

@@ -72,7 +72,7 @@ def write_calibration(
     with replacing(folder) as temporary:
         temporary.mkdir()
         save_calibration(temporary / CALIBRATION, file)
-        made = record(file, temporary / CALIBRATION, routine.files, user, routine.asked)
+        made = record(file, temporary / CALIBRATION, routine.files, routine.asked, user)
         file = replace(file, record=made)
         found = tables(file)
         if isinstance(file, MixtureFile):

@@ -2,8 +2,8 @@
 
 const data = JSON.parse(element('data').textContent);
 const axis = numbersOf(data.axis);
-const [mean, loadings, scores] = [data.mean, data.loadings, data.scores].map(
-  text => numbersOf(text, Float32Array));
+const [mean, loadings] = [data.mean, data.loadings].map(text => numbersOf(text, Float32Array));
+const scores = numbersOf(data.scores, Int16Array);
 const [wavelength, others] = [element('wavelength'), element('others')];
 
 // Cells over the amounts of a pair of substances.

@@ -16,8 +16,11 @@ WAVELENGTHS = 120
 FEW, OF_FEW, OF_MANY = 3, (5, 15), (3, 10)
 """Up to so many substances: amounts of the others and cells along each amount; those of more."""
 
+WHOLE = 32_767
+"""Largest score, as a whole number."""
+
 LOST = 1e-6
-"""Share of the squared scores that directions which are left out may have."""
+"""Share of the squared signal that components which are left out may have."""
 
 
 def surfaces(file: MixtureFile) -> dict[str, Any]:
@@ -39,17 +42,18 @@ def surfaces(file: MixtureFile) -> dict[str, Any]:
         shares[place, ..., one], shares[place, ..., other] = middles, middles[:, None]
     amounts = design.low + shares.reshape(-1, count) * design.ranges
     scores = forward.surface.at(torch.from_numpy(amounts))[0].numpy()
-    squares = np.cumsum(np.sum(scores**2, axis=0))
-    rank = int(np.searchsorted(squares, (1 - LOST) * squares[-1])) + 1
     at = sample(len(file.series.axis), WAVELENGTHS)
-    loadings = forward.directions[at, :rank]
-    spread = np.ptp(scores[:, :rank] @ loadings.T, axis=0)
+    signal = scores @ forward.directions[at].T
+    left, sizes, right = np.linalg.svd(signal, full_matrices=False)
+    squares = np.cumsum(sizes**2)
+    rank = int(np.searchsorted(squares, (1 - LOST) * squares[-1])) + 1
+    largest = np.abs(left[:, :rank]).max(axis=0)  # scores are whole numbers of two bytes
     unit = file.series.labels["axis_unit"]
     return {
         "axis": packed(file.series.axis[at]),
         "axisUnit": "" if unit == "1" else unit,
         "wavelengths": len(at),
-        "start": int(spread.argmax()),
+        "start": int(np.ptp(signal, axis=0).argmax()),
         "pairs": pairs,
         "steps": steps,
         "cells": cells,
@@ -57,6 +61,6 @@ def surfaces(file: MixtureFile) -> dict[str, Any]:
         "low": design.low,
         "ranges": design.ranges,
         "mean": packed(forward.mean[at], "<f4"),
-        "loadings": packed(loadings, "<f4"),
-        "scores": packed(scores[:, :rank], "<f4"),
+        "loadings": packed(right[:rank].T * sizes[:rank] * largest / WHOLE, "<f4"),
+        "scores": packed((left[:, :rank] / largest * WHOLE).round(), "<i2"),
     }

@@ -166,6 +166,7 @@ def _design(file: MixtureFile, one: int, other: int) -> Figure:
 
 def _hull(amounts: Float[np.ndarray, "sample 2"]) -> dict[str, list[float]]:
     """Sides of the convex hull of amounts."""
-    corners = amounts[ConvexHull(amounts).vertices]
+    low, ranges = amounts.min(axis=0), np.ptp(amounts, axis=0)
+    corners = amounts[ConvexHull((amounts - low) / ranges).vertices]
     sides = [(*a, *b) for a, b in pairwise([*corners.tolist(), corners[0].tolist()])]
     return {name: [side[at] for side in sides] for at, name in enumerate(("x", "y", "x2", "y2"))}

@@ -86,7 +86,7 @@ def left_out_by_weights(measured, weigh):
         evidence = fold.fitted.evidence(torch.tensor([[target]], dtype=torch.float64))
         with torch.no_grad():
             weights = weigh(evidence)[0].numpy()
-        predicted = weights @ evidence.weights[0].numpy() @ spectra
+        predicted = weights @ evidence.weights[0].T.numpy() @ spectra
         errors.append(predicted - measured.signal[level])
     return np.sqrt(np.mean(np.square(errors)))
 

@@ -2,6 +2,7 @@ import csv
 
 import numpy as np
 import pytest
+from scipy.interpolate import PchipInterpolator
 from scipy.linalg import null_space
 
 from geonode.evaluation import baselines
@@ -265,3 +266,41 @@ def test_the_baseline_of_a_fold_is_chosen_without_its_spectrum(fold):
     after = chosen_inside(chart, MANY, spectra)
     assert after[fold] == before[fold]
     assert after != before
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 9])
+def test_pchip_of_many_series_is_that_of_each(count):
+    random, many = np.random.default_rng(count), 40
+    positions = np.sort(random.uniform(size=(many, count)), axis=1)
+    spectra = random.normal(size=(many, count, 7))
+    spectra[:10, :, 0] = 1  # flat
+    spectra[10:20] = spectra[10:20].cumsum(axis=1).round()  # with equal neighbours
+    targets = np.append(random.uniform(-0.5, 1.5, many - 2), positions[[-2, -1], [0, -1]])
+    expected = [
+        PchipInterpolator(*known)(target)
+        for *known, target in zip(positions, spectra, targets, strict=True)
+    ]
+    found = baselines.pchip_at(positions, spectra, targets)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def of_every_rank(positions, spectra, target):
+    """Predictions at a target by PCHIP of 1, 2, ... singular vectors."""
+    centre = spectra.mean(axis=0)
+    left, singular, basis = np.linalg.svd(spectra - centre, full_matrices=False)
+    scores = PchipInterpolator(positions, left * singular)(target)
+    return centre + np.cumsum(scores[:, None] * basis, axis=0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_rank_of_low_rank_pchip_is_that_of_refits(seed):
+    random = np.random.default_rng(seed)
+    spectra = smooth(POSITIONS) + 0.2 * random.normal(size=(6, 30))
+    errors = np.zeros(4)
+    for level in range(6):
+        known = np.delete(POSITIONS, level), np.delete(spectra, level, axis=0)
+        apart = of_every_rank(*known, POSITIONS[level])[:4] - spectra[level]
+        errors += (apart**2).sum(axis=1)
+    expected = of_every_rank(POSITIONS, spectra, 0.3)[errors.argmin()]
+    found = baselines.low_rank_pchip(POSITIONS, spectra, np.array([0.3]))
+    np.testing.assert_allclose(found, expected[None], atol=1e-10)

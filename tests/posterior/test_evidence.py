@@ -98,7 +98,7 @@ def test_evidence_is_that_of_refits(place, pedestal):
     likelihood = features[:, 3].clip(min=-20)
     features[:, 3] = likelihood
     atol = 1e-3 if pedestal else 1e-5  # what it leaves of the digits of a mean function {c}
-    np.testing.assert_allclose(found.features[place], features, rtol=1e-5, atol=atol)
+    np.testing.assert_allclose(found.features[place].T, features, rtol=1e-5, atol=atol)
 
 
 def test_blanks_are_marked_in_the_context():

@@ -5,7 +5,7 @@ import torch
 from geonode.posterior.charts import LOG
 from geonode.posterior.posterior import BLOCK, MetricPosterior, PosteriorPrediction
 from geonode.posterior.prior import packaged_prior
-from geonode.posterior.smoothers import dictionary
+from geonode.posterior.smoothers import SMOOTHERS, dictionary
 from tests.posterior.kriging import Kriging
 
 LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 60.0])
@@ -45,11 +45,12 @@ def test_factors_are_a_root_of_the_covariance_summed_over_smoothers():
     evidence = posterior.fitted.evidence(torch.tensor(targets).double())
     with torch.no_grad():
         shares = PRIOR.rule(evidence)[0].numpy()
-    projection = posterior.fitted.smoothers.projection[0].numpy()
+    one = torch.eye(SMOOTHERS, dtype=torch.float64)[None]
+    projection = posterior.fitted.smoothers.summed(one)[0].numpy()
     freedom = count - posterior.fitted.description.coefficients.numpy()
     variance = (evidence.within / posterior.fitted.scale).numpy()
     for target, factors in enumerate(posterior.predict(np.array(targets)).factors[0]):
-        apart = evidence.weights[target].numpy()
+        apart = evidence.weights[target].T.numpy()
         apart = apart - shares[target] @ apart
         expected = np.einsum("m,ml,mk->lk", shares[target], apart, apart)
         parts = shares[target] * variance[target] / freedom

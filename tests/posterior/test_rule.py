@@ -17,7 +17,7 @@ def test_before_learning_weights_are_the_fourth_power_of_the_error():
     found = evidence()
     weights, expected = WeightRule(2, 8)(found)
     fitted = FittedSmoothers.of(LEVELS, SPECTRA)
-    errors = fitted.errors.mean(-1).clone()
+    errors = fitted.errors.mean(1).clone()
     errors[:, ~found.valid[0]] = torch.inf
     by_hand = errors**-4 / (errors**-4).sum()
     torch.testing.assert_close(weights, by_hand.expand(2, -1), rtol=1e-4, atol=1e-9)
@@ -33,11 +33,11 @@ def test_a_network_is_deep_sets_written_out():
     torch.nn.init.normal_(network.decide[2].weight)
     weights, logarithm = network(rule.inputs(found))
     for row, start in enumerate(found.initial):
-        features = (found.features[row] - rule.feature_mean) / rule.feature_deviation
+        features = (found.features[row].T - rule.feature_mean) / rule.feature_deviation
         context = (found.context[row] - rule.context_mean) / rule.context_deviation
         features, context = features.clamp(-6, 6), context.clamp(-6, 6)
         common = context.expand(len(features), -1)
-        encoded = plain(network.encode, torch.cat([features, network.description, common], 1))
+        encoded = plain(network.encode, torch.cat([features, network.description.T, common], 1))
         first = start.softmax(0) @ encoded
         even = encoded[start.isfinite()].mean(0)
         gathered = plain(network.gather, torch.cat([first, even, context]))

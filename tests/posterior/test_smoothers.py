@@ -21,7 +21,7 @@ def test_weights_and_variance_are_those_of_kriging(smoother):
     for target in range(len(TARGETS)):
         weights, variance = KRIGING.predict(smoother, list(range(5)), 5 + target)
         np.testing.assert_allclose(
-            found.weights[0, target, smoother], weights, rtol=1e-6, atol=1e-8
+            found.weights[0, target, :, smoother], weights, rtol=1e-6, atol=1e-8
         )
         assert found.variance[0, target, smoother] == pytest.approx(variance, rel=1e-6, abs=1e-8)
 

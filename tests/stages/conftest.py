@@ -13,7 +13,7 @@ SMALL = {
     "step: 1.0": "step: 20.0",
     "resolution: 2000": "resolution: 200",
     "time_points: 11": "time_points: 3",
-    "repeats: 3": "repeats: 1",
+    "repeats: 5": "repeats: 1",
     "concentrations: data/concentrations.csv": "concentrations: null",
 }
 
