@@ -302,7 +302,7 @@ def _spread(weights: np.ndarray, covariance: Covariances, rest: np.ndarray) -> C
     return weights[:, None] * covariance * weights + of_rest
 
 
-def _ratios(errors: np.ndarray, covariance: np.ndarray) -> Float[np.ndarray, "unknown"]:
+def _ratios(errors: np.ndarray, covariance: np.ndarray) -> Float[np.ndarray, "*unknown"]:
     """e^T M^-1 e of errors, with one M or one for each."""
     return np.sum(errors * np.linalg.solve(covariance, errors[..., None])[..., 0], axis=-1)
 

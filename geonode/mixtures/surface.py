@@ -181,7 +181,7 @@ class Surface:
         smoothers: those kept.
         weights: theirs; they sum to 1.
         composition: of every sample.
-        dual: P y.
+        dual: P y, of all scores or the leading ones.
         within: scores of the samples less the mean of their composition.
         residuals: of the samples, with their composition left out.
         relative: variance expected of these, over its mean.
@@ -191,7 +191,7 @@ class Surface:
     smoothers: Smoothers
     weights: Float[Tensor, "smoother"]
     composition: Int[Tensor, "sample"]
-    dual: Float[Tensor, "smoother composition score"]
+    dual: Float[Tensor, "smoother composition leading"]
     within: Float[Tensor, "sample score"]
     residuals: Float[Tensor, "sample score"]
     relative: Float[Tensor, "sample"]

@@ -243,7 +243,7 @@ def _geometry(report: Report) -> Section:
             "The geometry of the predictor: √g is the distance between two concentrations per unit "
             "of concentration. The line is the posterior mean over all metrics, the band its "
             "standard deviation; in every metric the range of the measured levels has length 2.",
-            metric_figure(report.metric, levels, unit),
+            metric_figure(dict(report.metric), levels, unit),
         ]
     return Section(
         "geometry",

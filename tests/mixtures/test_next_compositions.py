@@ -44,17 +44,17 @@ def test_the_error_taken_away_is_that_of_kriging_with_the_mixture_added():
     surface, smoothers = forward.surface, forward.surface.smoothers
     region = torch.from_numpy(points_of_region(forward.design, EVERYWHERE))
     known = torch.cat([smoothers.compositions, torch.tensor([first.amounts], dtype=torch.float64)])
-    kernels, across = (
-        replace(smoothers, compositions=known).kernels(each)[0] for each in (known, region)
-    )
+    counts = torch.cat([smoothers.counts, torch.ones(1)])
+    with_it = replace(smoothers, compositions=known, counts=counts)
+    kernels, across = (with_it.kernels(each)[0] for each in (known, region))
     expected = 0
     for place, noise in enumerate(smoothers.noise):
-        own = kernels[place] + torch.diag(torch.cat([noise / smoothers.counts, noise[None]]))
+        own = kernels[place] + torch.diag(noise / counts)
         lower = torch.linalg.cholesky(own)
         explained = torch.linalg.solve_triangular(lower, across[place].T, upper=False).square()
         variance = (smoothers.own(region) - explained.sum(0)).mean()
         expected += surface.weights[place] * surface.sizes[place] * variance
-    scale = np.sqrt(surface.residuals.square().sum(1).mean() / len(beer.AXIS))
+    scale = float((surface.residuals.square().sum(1).mean() / len(beer.AXIS)).sqrt())
     assert first.after == pytest.approx(float(np.sqrt(expected) * scale), rel=1e-6)
     assert second.before == first.after
     _, _, variance = surface.at(region)

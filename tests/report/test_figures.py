@@ -125,7 +125,7 @@ def test_the_map_of_the_metric_is_logarithmic_and_that_of_the_symbol_has_its_mid
 
 
 def test_the_posterior_metric_is_drawn_with_its_deviation(report):
-    rows = table(metric_figure(report.metric, report.series.concentrations, "ppb"))
+    rows = table(metric_figure(dict(report.metric), report.series.concentrations, "ppb"))
     mean = 2 / np.sqrt(40 * np.linspace(5, 40, 8))
     for name, share in (("low", 0.5), ("predicted", 1.0), ("high", 1.5)):
         assert np.allclose(rows[name], share * mean, rtol=1e-4)
