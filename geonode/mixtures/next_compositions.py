@@ -68,8 +68,8 @@ def propose_mixtures(forward: ForwardModel, count: int) -> list[NextMixture]:
         smoothers.kernels(one)[0] @ smoothers.roots.mT for one in (points, candidates)
     )
     # Covariances of all points with those tried, which are the last of them.
-    tried = replace(smoothers, compositions=candidates, counts=torch.ones(len(candidates)))
-    found = tried.kernels(points)[0] - explained @ of_tried.mT
+    of_candidates = replace(smoothers, compositions=candidates, counts=torch.ones(len(candidates)))
+    found = of_candidates.kernels(points)[0] - explained @ of_tried.mT
     variance = (smoothers.own(points) - explained.square().sum(-1)).clamp(min=0)
     noise, weights = smoothers.noise[:, None], surface.weights * surface.sizes
     unit = surface.residuals.square().sum(1).mean() / len(forward.mean)
