@@ -95,7 +95,7 @@ Workers = Annotated[
         min=1,
         metavar="N",
         help="For an image: processes of Dask.",
-        show_default="this process, with a thread per core",
+        show_default="this process, with up to four threads",
     ),
 ]
 Scheduler = Annotated[
@@ -107,8 +107,8 @@ BatchSize = Annotated[
         min=1,
         metavar="N",
         help="For an image: pixels of a tile.",
-        show_default="a chunk, or 16 MB of spectra; fewer if the tiles together take more than "
-        "1 GB",
+        show_default="a chunk, or 16 MB of spectra, on a GPU 16,384 pixels; fewer if the tiles "
+        "together take more than 1 GB",
     ),
 ]
 MapDevice = Annotated[

@@ -48,8 +48,11 @@ TILE_BYTES = 2**24
 
 COPIES = 5  # double-precision arrays of the size of a tile's spectra while these are preprocessed
 
-MISSING_VALUE = -1.0
-"""Value of a map where a spectrum is incomplete; readers that follow CF show NaN."""
+MISSING_VALUE = float(np.finfo(np.float16).min)
+"""Value of a map where a spectrum is incomplete; readers that follow CF show NaN.
+
+Every format holds it, and no amount nor end of an interval comes near, as they may to -1.
+"""
 
 AMBIGUOUS, MISFIT, MISSING, OUTSIDE = 1, 2, 4, 8
 FLAGS = {"ambiguous": AMBIGUOUS, "fits_nowhere": MISFIT, "missing": MISSING}
@@ -63,7 +66,7 @@ Estimating = Callable[[Float[np.ndarray, "pixel wavelength"]], Estimated]
 
 @runtime_checkable
 class Pixels(Protocol):
-    """What estimates the pixels of an image."""
+    """Estimator of the pixels of an image."""
 
     @property
     def series(self) -> Series | MixtureSeries:

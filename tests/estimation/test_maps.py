@@ -1,5 +1,5 @@
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -9,8 +9,9 @@ import xarray
 import geonode.estimation.maps
 from geonode.errors import SpectraError
 from geonode.estimation.image import Image
-from geonode.estimation.maps import AMBIGUOUS, MISFIT, MISSING, CurvePixels, Maps
+from geonode.estimation.maps import AMBIGUOUS, FLAGS, MISFIT, MISSING, CurvePixels, Maps
 from geonode.estimation.posterior import estimate
+from geonode.spectra.series import Series
 from geonode.storage.artifact import open_artifact
 from geonode.storage.atomic import kept_of
 from tests.commands.calling import call
@@ -75,6 +76,36 @@ def test_single_precision_is_estimated_as_the_same_numbers_in_double_precision(t
     assert single.identical(double)
 
 
+@dataclass(frozen=True)
+class Below:
+    """Pixels whose interval ends at -1, as that of a linear method may."""
+
+    series: Series
+    flags = FLAGS
+
+    @property
+    def layers(self):
+        """One map."""
+        return {"low90": ("1", "lower end")}
+
+    def require_resolution(self, axis):
+        """Nothing."""
+
+    def on(self, _):
+        """The same for all."""
+        return lambda spectra: (np.full((1, len(spectra)), -1.0), np.zeros(len(spectra), np.uint8))
+
+
+@pytest.mark.parametrize("number", ["float64", "float32", "float16"])
+def test_no_estimate_reads_as_missing(tmp_path, model, number):
+    values = image_values()
+    path = store(tmp_path / "cube.zarr", values)
+    Maps(Below(model.series), Image.open(path), number).write(tmp_path / "map.zarr", 6)
+    with xarray.open_zarr(tmp_path / "map.zarr", consolidated=False) as found:
+        there = np.isfinite(values).all(axis=2)
+        np.testing.assert_array_equal(found["low90"], np.where(there, -1.0, np.nan))
+
+
 @pytest.fixture(scope="module")
 def cube(tmp_path_factory):
     """An image in chunks of 2 x 3 pixels."""
@@ -105,7 +136,7 @@ def test_maps_are_the_estimates_of_the_pixels(tmp_path, curve, written, chunks, 
         assert found[name].units == ("1" if name == "p_value" else "ppb")
         np.testing.assert_allclose(layer[there], column, rtol=1e-12)
         assert np.isnan(layer[1, 2])
-        assert artifact[name][1, 2] == -1  # all numbers of an artifact are finite
+        assert artifact[name][1, 2] == -65504  # all numbers of an artifact are finite
         assert np.isfinite(artifact[name]).all()
     flags = found["flags"].values
     assert flags.dtype == np.uint8
