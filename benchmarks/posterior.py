@@ -6,7 +6,7 @@ python -m benchmarks.posterior --device cuda
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -26,16 +26,13 @@ TARGETS = (1, 32, 512)
 
 
 @one_thread()
-def main(
-    device: Literal["auto", "cpu", "cuda"] = "auto",
-    targets: Annotated[list[int] | None, typer.Option(help="Numbers of targets.")] = None,
-) -> None:
+def main(device: Literal["auto", "cpu", "cuda"] = "auto") -> None:
     """Print medians, and how far the device is from the CPU."""
     place, series = resolve(device, PrecisionParameters()).reference, _series()
     *folds, whole = leave_one_out(LEVELS)
     here = PosteriorDecoders(packaged_prior(place))
     low, high = series.concentrations[[0, -1]].tolist()
-    for count in targets or TARGETS:
+    for count in TARGETS:
         at = np.linspace(low, high, count)
         seconds = _median(partial(here.predict, whole, series, at, None))
         typer.echo(f"{count} targets of one fold: {1e3 * seconds / count:.3f} ms each")
