@@ -1,4 +1,4 @@
-"""What a calibration file gives for the pixels of an image."""
+"""Estimators of the pixels of an image by a calibration file."""
 
 import re
 from dataclasses import dataclass
@@ -104,7 +104,7 @@ class MixturePixels:
 
 
 def pixels_of(file: CalibratedFile | MixtureFile) -> LevelPixels | MixturePixels:
-    """What estimates pixels by a calibration file."""
+    """The estimator of pixels that a calibration file holds."""
     if isinstance(file, MixtureFile):
         return MixturePixels(file.calibration, file.series)
     return LevelPixels(file)
