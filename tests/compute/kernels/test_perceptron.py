@@ -13,7 +13,7 @@ from geonode.geometry.perceptron import Perceptron
 pytest.importorskip("triton")
 kernel = importlib.import_module("geonode.compute.kernels.perceptron")
 
-SIZES = [(5, 64, 128, 1), (2, 64, 128, 1), (4, 64, 128, 3), (16, 16, 32, 16)]
+SIZES = [(5, 64, 128, 1), (2, 64, 128, 1), (4, 16, 128, 1), (16, 16, 32, 1)]
 DECODER = SIZES[0]
 FORMATS = [torch.float32]
 if torch.cuda.is_available():  # the interpreter multiplies the bits of bfloat16 as integers
@@ -76,7 +76,7 @@ def test_errors_against_float64_are_at_most_twice_those_of_torch(sizes, rows, pr
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="the interpreter does not round")
-@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("sizes", SIZES[:2])  # torch rounds no factors of the smaller ones
 def test_errors_with_rounded_factors_are_at_most_twice_those_of_torch(sizes, device):
     arguments = draw(sizes, 300)
     exact = recorded(arguments, sizes, torch.float64, torch.float64, device)
@@ -158,10 +158,10 @@ def test_networks_are_trained_by_them(device, monkeypatch):
     ("sizes", "products", "kept"),
     [
         (DECODER, torch.float32, True),
-        ((2, 16, 128, 16), torch.bfloat16, True),
+        ((2, 16, 128, 1), torch.bfloat16, True),
         (DECODER, torch.float64, False),
         ((17, 64, 128, 1), torch.float32, False),
-        ((5, 64, 128, 17), torch.float32, False),
+        ((5, 64, 128, 2), torch.float32, False),
         ((5, 96, 128, 1), torch.float32, False),
         ((5, 8, 128, 1), torch.float32, False),
         ((5, 64, 256, 1), torch.float32, False),
