@@ -111,6 +111,8 @@ def _delimiter(lines: Numbered, *, clear: bool = False) -> str | None:
     found: dict[str, tuple[float, list[list[str | float | None]]]] = {}
     tabs = False
     for delimiter in DELIMITERS:
+        if delimiter != " " and not any(delimiter in line for _, line in lines):
+            continue
         place = Place.of(_rows(lines, delimiter), delimiter)
         rows = [cells for _, cells in place.table[: FIRST_ROWS + 1]]
         if delimiter == "\t":
