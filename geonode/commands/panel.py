@@ -40,10 +40,12 @@ def panel(
     is written after each series. Models that were learned before are not learned again. The exit
     status is 1 if some series could not be scored.
     """
-    from geonode.compute.processes import processes_for  # noqa: PLC0415
-    from geonode.evaluation.panel import PARTS, Panel  # noqa: PLC0415
+    from geonode.compute.processes import import_early, processes_for  # noqa: PLC0415
 
     require_destination("--out", out, ".csv", never=(folder,), overwrite=overwrite)
+    import_early("geonode.evaluation.panel")
+    from geonode.evaluation.panel import PARTS, Panel  # noqa: PLC0415
+
     given = {"preset": preset, "device": device}
     replaced = {key: name for key, name in given.items() if name is not None}
     if params == PARAMETERS and not params.is_file():  # outside of a project

@@ -12,6 +12,7 @@ from functools import cache, partial
 from importlib.util import find_spec
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import Connection
+from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from threading import Lock, Thread, current_thread, main_thread
 from typing import Any, TypeVar
@@ -44,6 +45,20 @@ def processes_for(jobs: int, device: str) -> int:
     cores = usable_cores()
     most = cores if device == "cpu" else min(cores, MOST_ON_ACCELERATOR)
     return max(1, min(most, jobs))
+
+
+def import_early(module: str) -> None:
+    """Start the process that workers are forked from, which imports a module beside this one.
+
+    Raises:
+        EngineError: it cannot be started.
+    """
+    if sys.platform == "linux" and usable_cores() > 1:
+        get_context("forkserver").set_forkserver_preload([module])
+        try:
+            ensure_running()
+        except OSError as error:
+            raise _not_started(error) from error
 
 
 def finished(

@@ -19,7 +19,7 @@ IMPORTS = """\
 import logging, os, signal
 from functools import partial
 from pathlib import Path
-from geonode.compute.processes import finished, open_engine
+from geonode.compute.processes import finished, import_early, open_engine
 from geonode.errors import EngineError
 from tests.compute.jobs import *
 """
@@ -199,6 +199,18 @@ def test_workers_log_as_this_process_does(tmp_path):
     assert sorted(done.stderr.splitlines()) == ["geonode.tests: tile 0", "geonode.tests: tile 1"]
 
 
+@LINUX
+def test_workers_are_forked_from_the_process_that_began_early(tmp_path):
+    done = in_a_program(
+        tmp_path,
+        "import_early('tests.compute.jobs')",
+        "from multiprocessing.forkserver import _forkserver",
+        "found = finished(square, [2, 3], 2, lambda _: None)",
+        "print({parent for _, (*_, parent) in found} == {_forkserver._forkserver_pid})",
+    )
+    assert done.stdout == "True\n"
+
+
 def test_one_core_has_no_processes_beside_it(tmp_path, monkeypatch):
     monkeypatch.setattr(opening, "usable_cores", lambda: 1)
     with open_engine(HERE, tmp_path / "shared", processes=True) as opened:
@@ -206,12 +218,15 @@ def test_one_core_has_no_processes_beside_it(tmp_path, monkeypatch):
 
 
 @LINUX
-def test_processes_that_cannot_be_started_are_an_error_with_a_remedy(tmp_path):
+@pytest.mark.parametrize(
+    "call", ["list(finished(square, [2, 3], 2, print))", "import_early('tests.compute.jobs')"]
+)
+def test_processes_that_cannot_be_started_are_an_error_with_a_remedy(call, tmp_path):
     long = tmp_path / ("long" * 25)  # longer than the path of a socket may be
     long.mkdir()
     lines = (
         "try:",
-        "    list(finished(square, [2, 3], 2, print))",
+        f"    {call}",
         "except EngineError as error:",
         "    print(error)",
     )
