@@ -126,7 +126,7 @@ class CurvePixels:
         return partial(self._estimated, Law(self.curve, place))
 
     def _estimated(self, law: Law, spectra: np.ndarray) -> Estimated:
-        *numbers, disconnected = law.many_summaries(spectra)
+        *numbers, disconnected = law.summaries(spectra)
         flags = AMBIGUOUS * disconnected + MISFIT * (numbers[-1] < SMALLEST_P)
         return np.stack(numbers), flags.astype(np.uint8)
 
