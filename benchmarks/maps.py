@@ -34,6 +34,7 @@ NOISE = 0.002
 SAMPLES = 50
 
 
+@one_thread()
 def main(
     side: Annotated[int, typer.Option(help="Pixels of a side of the image.")] = 288,
     device: Literal["auto", "cpu", "cuda"] = "auto",
@@ -62,7 +63,7 @@ def main(
         size = maps.pixels_at_once(maps.threads)
     estimating, rows = pixels.on(place), signal.reshape(side * side, -1)
     blocks = [rows[at : at + size] for at in range(0, len(rows), size)]
-    with one_thread(), ThreadPoolExecutor(maps.threads) as threads:
+    with ThreadPoolExecutor(maps.threads) as threads:
         for _ in range(TURNS):
             start = time.perf_counter()
             [*threads.map(estimating, blocks)]

@@ -58,7 +58,7 @@ class LevelPixels:
         return partial(self._estimated, Law(self.file.curve, place))
 
     def _estimated(self, law: Law, spectra: np.ndarray) -> Estimated:
-        found, calibration = law.many_summaries(spectra), self.file.calibration
+        found, calibration = law.summaries(spectra), self.file.calibration
         middle, low, high, ambiguous = found.mode, found.low, found.high, found.disconnected
         if calibration.law is not None:
             middle, ends = calibration.estimate(spectra)

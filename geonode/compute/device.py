@@ -165,6 +165,15 @@ def on_device(
     return torch.from_numpy(array).to(dtype).to(device)
 
 
+def all_alike(place: torch.device) -> list[torch.device]:
+    """The GPUs of this machine that round as its first one, or another device alone."""
+    if place.type != "cuda":
+        return [place]
+    count = torch.cuda.device_count()
+    names = [torch.cuda.get_device_properties(card).name for card in range(count)]
+    return [torch.device("cuda", card) for card in range(count) if names[card] == names[0]]
+
+
 def moved(value: T, place: torch.device) -> T:
     """Data class, tuple or dict, of any depth, whose tensors are on a device.
 

@@ -151,61 +151,48 @@ class Curve:
         levels = [series.concentrations[fold.training] for fold in folds]
         knots = np.stack([knots_over_range(some) for some in levels])
         predicted = PosteriorDecoders(prior).predict_at(folds, series, knots)
-        return [
-            cls._of(series, *one, prior, offset, scale, one_scan)
-            for one in zip(folds, knots, predicted, strict=True)
-        ]
-
-    @classmethod
-    def _of(
-        cls,
-        series: Series,
-        fold: Fold,
-        knots: np.ndarray,
-        predicted: Predicted,
-        prior: Prior,
-        offset: bool,
-        scale: bool,
-        one_scan: bool,
-    ) -> "Curve":
-        levels = series.concentrations[fold.training]
-        training = _centred(series.signal[fold.training], offset)
-        basis = _directions(training, offset)
-        assert predicted.sqrt_metric is not None  # the posterior has one
-        nodes = nodes_on_metric(levels, knots, predicted.sqrt_metric[0])
-        places = np.linspace(0, 1, NODES)
-        means = CubicSpline(nodes.shares, predicted.spectra @ basis.T)(places)
-        at_knots = _covariance(predicted, training, basis, offset)
-        size = np.interp(places, nodes.shares, np.trace(at_knots, axis1=1, axis2=2))
-        inside = fold.spans(series.concentrations, nodes.fine)
-        terms = _across_cells(means)[:, None]
-        if scale:
-            terms = np.concatenate([terms, SCALE_DEVIATION * means[:, None]], axis=1)
-        # Residuals outside the span of the others and, unless an offset is allowed, of a constant.
-        parts = outside_others(_with_constant(training, offset), RANK_TOLERANCE)
-        novelty = Novelty.of(parts[: len(training)])
-        if one_scan and series.replicates is not None:
-            known = np.array(fold.training)
-            noise = _centred(series.replicates.excess(known), offset)
-            scores = noise @ basis.T
-            constant, proportional = series.replicates.growth(known, series.concentrations)
-            growth = constant + proportional * knots**2
-            at_knots = at_knots + growth[:, None, None] * (scores.T @ scores)
-            novelty = novelty.with_noise(noise - scores @ basis)
-        return cls(
-            nodes.fine,
-            nodes.edges,
-            inside,
-            size <= TESTED * size[inside].max(),
-            basis,
-            means,
-            Covariances.of(at_knots, nodes.shares, places, terms),
-            nodes.log_prior,
-            len(levels),
-            novelty,
-            offset,
-            prior.mass_of_sets(len(levels), inside),
-        )
+        found = []
+        for fold, of_fold, its_knots, one in zip(folds, levels, knots, predicted, strict=True):
+            training = _centred(series.signal[fold.training], offset)
+            basis = _directions(training, offset)
+            assert one.sqrt_metric is not None  # the posterior has one
+            nodes = nodes_on_metric(of_fold, its_knots, one.sqrt_metric[0])
+            places = np.linspace(0, 1, NODES)
+            means = CubicSpline(nodes.shares, one.spectra @ basis.T)(places)
+            at_knots = _covariance(one, training, basis, offset)
+            size = np.interp(places, nodes.shares, np.trace(at_knots, axis1=1, axis2=2))
+            inside = fold.spans(series.concentrations, nodes.fine)
+            terms = _across_cells(means)[:, None]
+            if scale:
+                terms = np.concatenate([terms, SCALE_DEVIATION * means[:, None]], axis=1)
+            # Outside the span of the others and, unless an offset is allowed, of a constant.
+            parts = outside_others(_with_constant(training, offset), RANK_TOLERANCE)
+            novelty = Novelty.of(parts[: len(training)])
+            if one_scan and series.replicates is not None:
+                known = np.array(fold.training)
+                noise = _centred(series.replicates.excess(known), offset)
+                scores = noise @ basis.T
+                constant, proportional = series.replicates.growth(known, series.concentrations)
+                growth = constant + proportional * its_knots**2
+                at_knots = at_knots + growth[:, None, None] * (scores.T @ scores)
+                novelty = novelty.with_noise(noise - scores @ basis)
+            found.append(
+                cls(
+                    nodes.fine,
+                    nodes.edges,
+                    inside,
+                    size <= TESTED * size[inside].max(),
+                    basis,
+                    means,
+                    Covariances.of(at_knots, nodes.shares, places, terms),
+                    nodes.log_prior,
+                    len(fold.training),
+                    novelty,
+                    offset,
+                    prior.mass_of_sets(len(fold.training), inside),
+                )
+            )
+        return found
 
 
 def _covariance(

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
+from itertools import cycle
 from math import prod
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -23,6 +24,7 @@ import zarr
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
+from geonode.compute.device import all_alike
 from geonode.compute.engine import LOCAL, Engine
 from geonode.compute.threads import MOST_THREADS
 from geonode.errors import ArtifactError, SpectraError
@@ -126,7 +128,7 @@ class CurvePixels:
         return partial(self._estimated, Law(self.curve, place))
 
     def _estimated(self, law: Law, spectra: np.ndarray) -> Estimated:
-        *numbers, disconnected = law.many_summaries(spectra)
+        *numbers, disconnected = law.summaries(spectra)
         flags = AMBIGUOUS * disconnected + MISFIT * (numbers[-1] < SMALLEST_P)
         return np.stack(numbers), flags.astype(np.uint8)
 
@@ -142,7 +144,7 @@ class Maps:
         pixels: what estimates them.
         image: the image.
         number: format of the layers.
-        place: device that estimates; reading and writing of other tiles overlap with it.
+        place: device that estimates, or all such GPUs; other tiles are read and written meanwhile.
     """
 
     pixels: Pixels
@@ -249,13 +251,14 @@ class Maps:
         return maps
 
     def _computing(self, folder: Path) -> Callable[[ImageTile, Progress], None]:
-        """Function that computes a tile and writes it to a file."""
-        return partial(self._compute, folder, self.pixels.on(self.place))
+        """Function that computes a tile, on the GPUs by turns, and writes it to a file."""
+        turns = cycle([self.pixels.on(place) for place in all_alike(self.place)])
+        return partial(self._compute, folder, turns)
 
     def _compute(
         self,
         folder: Path,
-        estimated: Estimating,
+        turns: Iterator[Estimating],
         tile: ImageTile,
         report: Progress,
     ) -> None:
@@ -265,7 +268,7 @@ class Maps:
         there, values = _complete(np.arange(len(rows)), rows)
         there, values = _complete(there, prepared(self.pixels.series, self.image.axis, values))
         if len(there):
-            layers[:, there], flags[there] = estimated(values)
+            layers[:, there], flags[there] = next(turns)(values)
         parts = [
             in_format(layer, self.number, f"{self.image.path}: map {name!r}")
             for name, layer in zip(named, layers, strict=True)

@@ -29,13 +29,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from scipy.special import fdtrc as f_tail  # scipy.stats takes 0.3 s to import
 from torch import Tensor
 
 from geonode.compute.device import on_device, unless_out_of_memory
 from geonode.errors import SpectraError
 from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH, Curve
 from geonode.estimation.distances import Distances
+from geonode.estimation.f_tail import FTail
 
 MISFIT = 0.01  # p-value below which a spectrum fits nowhere
 EVIDENCE = 0.3  # probability between the levels, of less than which the estimate is beyond them
@@ -45,7 +45,7 @@ BATCH_ON_CPU, BATCH_ON_DEVICE = 256, 16_384
 CPU = torch.device("cpu")
 
 Pairs = list[tuple[float, float]]
-Column = Float[np.ndarray, "spectrum"]
+Column = Float[Tensor, "spectrum"]
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,10 @@ class Law:
         self._inside, self._tested = (
             torch.from_numpy(part).to(place) for part in (curve.inside, curve.tested)
         )
+        self._edges = on_device(curve.edges, place, torch.float64)
         self._distances = Distances(curve.covariances, curve.scores, place)
+        novelty = curve.novelty
+        self._new = FTail(novelty.freedom, novelty.freedom * novelty.spectra, place)
 
     @property
     def spectra_at_once(self) -> int:
@@ -180,43 +183,50 @@ class Law:
         return Posteriors(torch.softmax(logarithm, dim=1), nearest, residual)
 
     def summaries(self, spectra: Float[np.ndarray, "spectrum wavelength"]) -> Summaries:
-        """Summaries of the posteriors of spectra, in halves where memory does not suffice for all.
+        """Summaries of the posteriors of any number of spectra.
 
         Raises:
             SpectraError: as `posteriors`.
         """
+        most = self.spectra_at_once
+        parts = [self._summed(spectra[at : at + most]) for at in range(0, len(spectra), most)]
+        found = torch.cat(parts, dim=1)
+        *numbers, disconnected = found[:-2]
+        # Their tails take many small steps: more at once than fit the cache of a CPU.
+        p_values = [self.p_values(*part) for part in found[-2:].split(BATCH_ON_DEVICE, dim=1)]
+        columns = *numbers, torch.cat(p_values), disconnected > 0
+        return Summaries(*(column.cpu().numpy() for column in columns))
+
+    def _summed(self, spectra: np.ndarray) -> Tensor:
+        """Summaries of a batch, but for p-values, in halves where memory does not suffice."""
         if len(spectra) > 1:
-            found = unless_out_of_memory(partial(self._summaries, spectra), "halves of the batch")
+            found = unless_out_of_memory(
+                partial(self._summed_at_once, spectra), "halves of the batch"
+            )
             if found is None:
                 middle = len(spectra) // 2
-                halves = self.summaries(spectra[:middle]), self.summaries(spectra[middle:])
-                found = Summaries(*map(np.concatenate, zip(*halves, strict=True)))
+                halves = self._summed(spectra[:middle]), self._summed(spectra[middle:])
+                found = torch.cat(halves, dim=1)
             return found
-        return self._summaries(spectra)
+        return self._summed_at_once(spectra)
 
-    def many_summaries(self, spectra: Float[np.ndarray, "spectrum wavelength"]) -> Summaries:
-        """Summaries of the posteriors of any number of spectra, in batches."""
-        most = self.spectra_at_once
-        parts = [self.summaries(spectra[at : at + most]) for at in range(0, len(spectra), most)]
-        return Summaries(*map(np.concatenate, zip(*parts, strict=True)))
-
-    def _summaries(self, spectra: np.ndarray) -> Summaries:
+    def _summed_at_once(self, spectra: np.ndarray) -> Tensor:
         found = self.posteriors(spectra)
         held = self.held(found.probability)
         last = held.shape[1] - 1
         marks = held.to(torch.uint8)
         first, final = marks.argmax(dim=1), last - marks.flip(1).argmax(dim=1)
         parts = held[:, 0] + (held[:, 1:] & ~held[:, :-1]).sum(dim=1)
-        low, high, disconnected = (part.cpu().numpy() for part in (first, final, parts > 1))
-        edges = self.curve.edges
-        ends = edges[low], edges[high + 1]
-        return Summaries(*self.moments(found), *ends, self.p_values(found), disconnected)
+        ends = self._edges[first], self._edges[final + 1]
+        return torch.stack([*self.moments(found), *ends, parts > 1, found.nearest, found.residual])
 
     def estimates(self, found: Posteriors) -> Estimates:
         """Estimates by posteriors."""
         probability, held = found.probability.cpu().numpy(), self.held(found.probability)
         modes, sets = _parts(self.curve, probability, held.cpu().numpy())
-        return Estimates(*self.moments(found), modes, sets, self.p_values(found))
+        columns = *self.moments(found), self.p_values(found.nearest, found.residual)
+        mode, mean, deviation, p_value = (column.cpu().numpy() for column in columns)
+        return Estimates(mode, mean, deviation, modes, sets, p_value)
 
     def moments(self, found: Posteriors) -> tuple[Column, Column, Column]:
         """Mode, mean and standard deviation of posteriors, see `Estimates`."""
@@ -224,9 +234,7 @@ class Law:
         mean, square = probability @ values, probability @ values**2
         between = probability @ self._inside.double() >= EVIDENCE
         density = torch.where(self._inside == between[:, None], _density(probability), -1.0)
-        mode = values[density.argmax(dim=1)]
-        deviation = (square - mean**2).clamp(min=0).sqrt()
-        return mode.cpu().numpy(), mean.cpu().numpy(), deviation.cpu().numpy()
+        return values[density.argmax(dim=1)], mean, (square - mean**2).clamp(min=0).sqrt()
 
     def held(self, probability: Float[Tensor, "spectrum node"]) -> Bool[Tensor, "spectrum node"]:
         """Whether the 90% set holds a node: more likely nodes have less than `Curve.mass`."""
@@ -244,18 +252,16 @@ class Law:
             least.append(ordered.gather(1, place))
         return density >= torch.where(self._inside, least[0], least[1])
 
-    def p_values(self, found: Posteriors) -> Float[np.ndarray, "spectrum"]:
+    def p_values(self, nearest: Column, residual: Column) -> Column:
         """Combined p-values of distances from the curve and residuals in other directions."""
-        freedom, novelty = self.curve.training / 2 + 1, self.curve.novelty
-        nearest, residual = (part.cpu().double().numpy() for part in found[1:])
+        curve, tiny = self.curve, np.finfo(float).tiny
+        freedom, directions = curve.training / 2 + 1, curve.scores.shape[1]
         # F of 2 degrees of freedom, and chi-squared of 4, have tails in closed form.
-        near = -freedom / 2 * np.log1p(2 / freedom * nearest / self.curve.scores.shape[1])
-        rounding = np.finfo(float).eps * float(np.abs(self.curve.scores).max()) ** 2
-        square = max(novelty.square, rounding)
-        new = f_tail(novelty.freedom, novelty.freedom * novelty.spectra, residual / square)
-        least = np.log(np.finfo(float).tiny)
-        fisher = near.clip(min=least) + np.log(new.clip(min=np.finfo(float).tiny))
-        return np.exp(fisher) * (1 - fisher)
+        near = -freedom / 2 * (nearest * (2 / freedom / directions)).log1p()
+        rounding = np.finfo(float).eps * float(np.abs(curve.scores).max()) ** 2
+        new = self._new(residual / max(curve.novelty.square, rounding))
+        fisher = near.clamp(min=np.log(tiny)) + new.clamp(min=tiny).log()
+        return fisher.exp() * (1 - fisher)
 
 
 def posterior(

@@ -7,7 +7,7 @@ import torch
 
 from geonode.compute import choice
 from geonode.compute.choice import choose
-from geonode.compute.device import Device, resolve
+from geonode.compute.device import Device, all_alike, resolve
 from geonode.config import PrecisionParameters
 from geonode.errors import DeviceError
 from geonode.storage.document import write_json
@@ -110,6 +110,12 @@ def test_double_precision_is_where_it_can_be(computer):
     computer(CARD, mps=True)
     devices = [resolve(kind, precision()) for kind in ("cpu", "cuda", "mps")]
     assert [device.reference.type for device in devices] == ["cpu", "cuda", "cpu"]
+
+
+def test_cards_of_the_kind_of_the_first_compute_alike(computer):
+    computer(CARD, ("Another Card", *CARD[1:]), CARD)
+    assert all_alike(torch.device("cuda")) == [torch.device("cuda:0"), torch.device("cuda:2")]
+    assert all_alike(torch.device("cpu")) == [torch.device("cpu")]
 
 
 def test_a_card_is_what_torch_finds_and_looked_for_without_torch_where_there_is_no_driver():

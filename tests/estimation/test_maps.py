@@ -10,7 +10,7 @@ import geonode.estimation.maps
 from geonode.errors import SpectraError
 from geonode.estimation.image import Image
 from geonode.estimation.maps import AMBIGUOUS, FLAGS, MISFIT, MISSING, CurvePixels, Maps
-from geonode.estimation.posterior import estimate
+from geonode.estimation.posterior import CPU, estimate
 from geonode.spectra.series import Series
 from geonode.storage.artifact import open_artifact
 from geonode.storage.atomic import kept_of
@@ -78,7 +78,7 @@ def test_single_precision_is_estimated_as_the_same_numbers_in_double_precision(t
 
 @dataclass(frozen=True)
 class Below:
-    """Pixels whose interval ends at -1, as that of a linear method may."""
+    """Pixels whose interval ends at -1, as that of a linear method may, or at the place."""
 
     series: Series
     flags = FLAGS
@@ -91,9 +91,10 @@ class Below:
     def require_resolution(self, axis):
         """Nothing."""
 
-    def on(self, _):
+    def on(self, place):
         """The same for all."""
-        return lambda spectra: (np.full((1, len(spectra)), -1.0), np.zeros(len(spectra), np.uint8))
+        end = place.index or -1.0
+        return lambda spectra: (np.full((1, len(spectra)), end), np.zeros(len(spectra), np.uint8))
 
 
 @pytest.mark.parametrize("number", ["float64", "float32", "float16"])
@@ -104,6 +105,16 @@ def test_no_estimate_reads_as_missing(tmp_path, model, number):
     with xarray.open_zarr(tmp_path / "map.zarr", consolidated=False) as found:
         there = np.isfinite(values).all(axis=2)
         np.testing.assert_array_equal(found["low90"], np.where(there, -1.0, np.nan))
+
+
+def test_tiles_go_round_the_cards(tmp_path, model, monkeypatch):
+    cards = [torch.device("cuda", card) for card in (3, 7)]
+    monkeypatch.setattr(geonode.estimation.maps, "all_alike", {CPU: cards}.__getitem__)
+    monkeypatch.setattr(geonode.estimation.maps, "usable_cores", lambda: 1)
+    path = store(tmp_path / "cube.zarr", image_values(), chunks=(ROWS, 1, len(AXIS)))
+    Maps(Below(model.series), Image.open(path)).write(tmp_path / "map.zarr", ROWS)
+    found = open_artifact(tmp_path / "map.zarr")["low90"]
+    np.testing.assert_array_equal(found[0], [3, 7, 3, 7, 3, 7, 3])
 
 
 @pytest.fixture(scope="module")
