@@ -100,6 +100,9 @@ class MixturePixels:
 
     def on(self, place: torch.device) -> Estimating:
         """Function that estimates complete spectra on a device."""
+        # torch loads its linear algebra for a GPU at the first use, which has to be by one thread
+        # alone: https://github.com/pytorch/pytorch/issues/90613
+        torch.linalg.inv(torch.ones(1, 1, device=place))
         return partial(_mixtures, moved(self.calibration, place))
 
 
