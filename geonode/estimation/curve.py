@@ -43,7 +43,7 @@ from geonode.estimation.covariances import Covariances
 from geonode.estimation.novelty import Novelty, outside_others
 from geonode.estimation.range import NODES, knots_over_range, nodes_on_metric
 from geonode.learning.folds import Fold, leave_one_out
-from geonode.learning.posterior_decoder import PosteriorDecoders
+from geonode.learning.posterior_decoder import FoldPosterior, PosteriorDecoders
 from geonode.learning.predicted import Predicted
 from geonode.posterior.prior import Prior, packaged_prior
 from geonode.spectra.series import Series
@@ -110,6 +110,7 @@ class Curve:
         scale: bool = False,
         one_scan: bool = False,
         prior: Prior | None = None,
+        given: FoldPosterior | None = None,
     ) -> "Curve":
         """Curve of a fold of a series over the range of all its levels.
 
@@ -124,75 +125,69 @@ class Curve:
             one_scan: whether they are single scans, which are noisier than the means of replicates
                 in the series.
             prior: rule and calibration of the posterior; None: those of the package.
+            given: what `posteriors_at_knots` found of the fold; None: it is computed.
 
         Raises:
             TrainingError: there are fewer than three levels, they are too far apart for a curve, or
                 their spectra are zero.
         """
         fold = fold or leave_one_out(len(series.concentrations))[-1]
-        told = {"offset": offset, "scale": scale, "one_scan": one_scan}
-        return cls.of_folds(series, [fold], prior or packaged_prior(), **told)[0]
+        prior = prior or packaged_prior()
+        training = _centred(series.signal[fold.training], offset)
+        if not training.any():
+            raise TrainingError("estimation: found spectra that are zero, expected a signal")
+        given = given or posteriors_at_knots([(series, fold)], prior)[0]
+        levels, knots = series.concentrations[fold.training], given.targets
+        predicted = given.predicted(series, fold, prior)
+        basis = _directions(training, offset)
+        nodes = nodes_on_metric(levels, knots, given.sqrt_metric[0])
+        places = np.linspace(0, 1, NODES)
+        means = CubicSpline(nodes.shares, predicted.spectra @ basis.T)(places)
+        at_knots = _covariance(predicted, training, basis, offset)
+        size = np.interp(places, nodes.shares, np.trace(at_knots, axis1=1, axis2=2))
+        inside = fold.spans(series.concentrations, nodes.fine)
+        terms = _across_cells(means)[:, None]
+        if scale:
+            terms = np.concatenate([terms, SCALE_DEVIATION * means[:, None]], axis=1)
+        # Residuals outside the span of the others and, unless an offset is allowed, of a constant.
+        parts = outside_others(_with_constant(training, offset), RANK_TOLERANCE)
+        novelty = Novelty.of(parts[: len(training)])
+        if one_scan and series.replicates is not None:
+            known = np.array(fold.training)
+            noise = _centred(series.replicates.excess(known), offset)
+            scores = noise @ basis.T
+            constant, proportional = series.replicates.growth(known, series.concentrations)
+            growth = constant + proportional * knots**2
+            at_knots = at_knots + growth[:, None, None] * (scores.T @ scores)
+            novelty = novelty.with_noise(noise - scores @ basis)
+        return cls(
+            nodes.fine,
+            nodes.edges,
+            inside,
+            size <= TESTED * size[inside].max(),
+            basis,
+            means,
+            Covariances.of(at_knots, nodes.shares, places, terms),
+            nodes.log_prior,
+            len(levels),
+            novelty,
+            offset,
+            prior.mass_of_sets(len(levels), inside),
+        )
 
-    @classmethod
-    def of_folds(
-        cls,
-        series: Series,
-        folds: list[Fold],
-        prior: Prior,
-        *,
-        offset: bool = False,
-        scale: bool = False,
-        one_scan: bool = False,
-    ) -> "list[Curve]":
-        """Curves of folds that leave out equally many levels, predicted together; see `of`."""
-        for fold in folds:
-            if not _centred(series.signal[fold.training], offset).any():
-                raise TrainingError("estimation: found spectra that are zero, expected a signal")
-        levels = [series.concentrations[fold.training] for fold in folds]
-        knots = np.stack([knots_over_range(some) for some in levels])
-        predicted = PosteriorDecoders(prior).predict_at(folds, series, knots)
-        found = []
-        for fold, of_fold, its_knots, one in zip(folds, levels, knots, predicted, strict=True):
-            training = _centred(series.signal[fold.training], offset)
-            basis = _directions(training, offset)
-            assert one.sqrt_metric is not None  # the posterior has one
-            nodes = nodes_on_metric(of_fold, its_knots, one.sqrt_metric[0])
-            places = np.linspace(0, 1, NODES)
-            means = CubicSpline(nodes.shares, one.spectra @ basis.T)(places)
-            at_knots = _covariance(one, training, basis, offset)
-            size = np.interp(places, nodes.shares, np.trace(at_knots, axis1=1, axis2=2))
-            inside = fold.spans(series.concentrations, nodes.fine)
-            terms = _across_cells(means)[:, None]
-            if scale:
-                terms = np.concatenate([terms, SCALE_DEVIATION * means[:, None]], axis=1)
-            # Outside the span of the others and, unless an offset is allowed, of a constant.
-            parts = outside_others(_with_constant(training, offset), RANK_TOLERANCE)
-            novelty = Novelty.of(parts[: len(training)])
-            if one_scan and series.replicates is not None:
-                known = np.array(fold.training)
-                noise = _centred(series.replicates.excess(known), offset)
-                scores = noise @ basis.T
-                constant, proportional = series.replicates.growth(known, series.concentrations)
-                growth = constant + proportional * its_knots**2
-                at_knots = at_knots + growth[:, None, None] * (scores.T @ scores)
-                novelty = novelty.with_noise(noise - scores @ basis)
-            found.append(
-                cls(
-                    nodes.fine,
-                    nodes.edges,
-                    inside,
-                    size <= TESTED * size[inside].max(),
-                    basis,
-                    means,
-                    Covariances.of(at_knots, nodes.shares, places, terms),
-                    nodes.log_prior,
-                    len(fold.training),
-                    novelty,
-                    offset,
-                    prior.mass_of_sets(len(fold.training), inside),
-                )
-            )
-        return found
+
+def posteriors_at_knots(folds: list[tuple[Series, Fold]], prior: Prior) -> list[FoldPosterior]:
+    """What the posteriors of folds say of the knots of their curves, several folds at once.
+
+    Args:
+        folds: folds with their series, of equally many training levels and wavelengths.
+        prior: rule of the posterior, on the device on which to compute.
+
+    Raises:
+        TrainingError: there are fewer than three training levels.
+    """
+    knots = [knots_over_range(series.concentrations[fold.training]) for series, fold in folds]
+    return PosteriorDecoders(prior).posteriors(folds, np.stack(knots))
 
 
 def _covariance(

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float
 
 from geonode.calibration.intervals import Sets, are_held
@@ -20,9 +19,9 @@ from geonode.calibration.methods import INVERSE, ConcentrationScores, estimate_l
 from geonode.compute.device import Device
 from geonode.compute.threads import in_threads
 from geonode.config import Parameters
-from geonode.estimation.curve import Curve
+from geonode.estimation.curve import Curve, posteriors_at_knots
 from geonode.estimation.model import SpectralModel
-from geonode.estimation.posterior import CPU, Estimates, Law
+from geonode.estimation.posterior import Estimates, Law
 from geonode.evaluation.baselines import FEWEST_TO_CHOOSE, chosen_inside, left_out_predictions
 from geonode.evaluation.scores import (
     Coverage,
@@ -34,6 +33,7 @@ from geonode.evaluation.scores import (
     shares,
 )
 from geonode.learning.folds import Fold, leave_one_out
+from geonode.learning.posterior_decoder import FoldPosterior
 from geonode.learning.predicted import Predicted
 from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
@@ -102,27 +102,31 @@ class LeftOutEstimates:
 
 
 def estimate_left_out(
-    series: Series, report: Progress = silent, place: torch.device = CPU
+    series: Series, report: Progress = silent, given: list[FoldPosterior] | None = None
 ) -> LeftOutEstimates:
     """Estimate every level from its spectrum by the fold without it.
 
     Args:
         series: three levels or more are left in every fold.
         report: called after every level.
-        place: device of the posteriors over metrics, with double precision.
+        given: what `posteriors_at_knots` found of every fold that leaves one level out; None: it is
+            computed on the CPU.
 
     Raises:
         TrainingError: as `Curve.of`.
     """
     folds = leave_one_out(len(series.concentrations))[:-1]
-    curves = zip(folds, Curve.of_folds(series, folds, packaged_prior(place)), strict=True)
-    estimates, densities = zip(*in_threads(partial(_left_out, series), curves, report), strict=True)
+    if given is None:
+        given = posteriors_at_knots([(series, fold) for fold in folds], packaged_prior())
+    found = in_threads(partial(_left_out, series), zip(folds, given, strict=True), report)
+    estimates, densities = zip(*found, strict=True)
     return LeftOutEstimates(series.concentrations, Estimates.joined(estimates), [*densities])
 
 
-def _left_out(series: Series, of_fold: tuple[Fold, Curve]) -> tuple[Estimates, np.ndarray]:
+def _left_out(series: Series, one: tuple[Fold, FoldPosterior]) -> tuple[Estimates, np.ndarray]:
     """Estimate of the level that a fold leaves out, with its posterior by merged cells."""
-    fold, curve = of_fold
+    fold, given = one
+    curve = Curve.of(series, fold, given=given)
     law = Law(curve)
     found = law.posteriors(series.signal[[fold.index]])
     probability = found.probability[0].numpy()
@@ -283,10 +287,12 @@ class Learned:
     Attributes:
         parameters: the blocks `metric`, `inner` and `decoders` are used.
         device: device to train on.
+        given: of a series, as for `estimate_left_out`.
     """
 
     parameters: Parameters
     device: Device
+    given: list[FoldPosterior] | None = None
 
     def steps(self, levels: int) -> int:
         """Steps that are reported for a series of so many levels."""
@@ -299,7 +305,7 @@ class Learned:
             TrainingError: as `SpectralModel.fit` and `estimate_left_out`.
         """
         model = SpectralModel.fit(series, self.parameters, self.device, report)
-        estimated = estimate_left_out(series, report)
+        estimated = estimate_left_out(series, report, self.given)
         return {GEONODE: Evaluation.of(series, model.left_out(), estimated)}
 
 

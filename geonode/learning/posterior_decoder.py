@@ -5,6 +5,7 @@ fold are fitted in closed form at prediction.
 """
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +24,34 @@ from geonode.spectra.series import Series
 
 MOST_NUMBERS, MOST_ON_DEVICE = 2000, 200_000
 """Largest number of matrix elements of one smoother, over all folds that are fitted together."""
+
+
+class FoldPosterior(NamedTuple):
+    """What the posterior of a fold says of some concentrations, by weights of its training spectra.
+
+    These are few numbers for another process; spectra would be thousands of times as many.
+
+    Attributes:
+        targets: the concentrations.
+        weights, factors, even, sqrt_metric: of the fold, as of `PosteriorPrediction`.
+        residuals, square: of the fold, as of `MetricPosterior.left_out_residuals`.
+    """
+
+    targets: Float[np.ndarray, "target"]
+    weights: Float[np.ndarray, "target level"]
+    factors: Float[np.ndarray, "target level level"]
+    even: Float[np.ndarray, "target"]
+    sqrt_metric: Float[np.ndarray, "2 target"]
+    residuals: Float[np.ndarray, "level level"]
+    square: Float[np.ndarray, "level"]
+
+    def predicted(self, series: Series, fold: Fold, prior: Prior) -> Predicted:
+        """Predictions for the fold of the series that it was computed of."""
+        known = series.signal[fold.training]
+        half_widths = prior.intervals(len(known), fold.spans(series.concentrations, self.targets))
+        residuals = Residuals(self.residuals @ known, self.square)
+        parts = (self.even, half_widths, None, self.sqrt_metric, residuals)
+        return Predicted(self.weights @ known, self.factors @ known, *parts)
 
 
 class PosteriorDecoders(Decoders):
@@ -86,48 +115,56 @@ class PosteriorDecoders(Decoders):
         Raises:
             TrainingError: there are fewer than three training levels.
         """
-        place, training = self.prior.rule.place, len(folds[0].training)
+        found = self.posteriors([(series, fold) for fold in folds], targets)
+        return [
+            one.predicted(series, fold, self.prior) for fold, one in zip(folds, found, strict=True)
+        ]
+
+    def posteriors(
+        self, folds: list[tuple[Series, Fold]], targets: Float[np.ndarray, "fold target"]
+    ) -> list[FoldPosterior]:
+        """What the posteriors of folds say of concentrations of their own, several at once.
+
+        Args:
+            folds: folds with their series, of equally many training levels and wavelengths.
+            targets: concentrations, none negative.
+
+        Raises:
+            TrainingError: there are fewer than three training levels.
+        """
+        place, training = self.prior.rule.place, len(folds[0][1].training)
         most = MOST_NUMBERS if place.type == "cpu" else MOST_ON_DEVICE
         rows = targets_at_once(place) // max(1, targets.shape[1])
         together = max(1, min(rows, most // training**2))
         together = -(-len(folds) // -(-len(folds) // together))  # as even as can be
         parts = [slice(at, at + together) for at in range(0, len(folds), together)]
 
-        def work(part: slice) -> list[Predicted]:
-            return self._halved(folds[part], series, targets[part])
+        def work(part: slice) -> list[FoldPosterior]:
+            return self._halved(folds[part], targets[part])
 
-        if len(parts) == 1:  # whose targets may be predicted in threads
-            return work(parts[0])
-        return [one for found in in_threads(work, parts) for one in found]
+        # One part may predict its targets in threads; parts on a device would share its memory.
+        run = in_threads if len(parts) > 1 and place.type == "cpu" else map
+        return [one for found in run(work, parts) for one in found]
 
-    def _halved(self, folds: list[Fold], series: Series, targets: np.ndarray) -> list[Predicted]:
-        """Predictions of some folds, in halves where memory does not suffice for all."""
-        work = partial(self._predict, folds, series, targets)
+    def _halved(self, folds: list[tuple[Series, Fold]], targets: np.ndarray) -> list[FoldPosterior]:
+        """Posteriors of some folds, in halves where memory does not suffice for all."""
+        work = partial(self._posteriors, folds, targets)
         if len(folds) == 1:
             return work()
         if (found := unless_out_of_memory(work, "halves of the folds")) is None:
             half = len(folds) // 2
-            found = self._halved(folds[:half], series, targets[:half])
-            found += self._halved(folds[half:], series, targets[half:])
+            found = self._halved(folds[:half], targets[:half])
+            found += self._halved(folds[half:], targets[half:])
         return found
 
-    def _predict(
-        self, folds: list[Fold], series: Series, targets: Float[np.ndarray, "fold target"]
-    ) -> list[Predicted]:
-        levels = np.stack([series.concentrations[fold.training] for fold in folds])
-        spectra = np.stack([series.signal[fold.training] for fold in folds])
+    def _posteriors(
+        self, folds: list[tuple[Series, Fold]], targets: np.ndarray
+    ) -> list[FoldPosterior]:
+        levels = np.stack([series.concentrations[fold.training] for series, fold in folds])
+        spectra = np.stack([series.signal[fold.training] for series, fold in folds])
         posterior = MetricPosterior.of(levels, spectra, self.prior)
-        predicted, left_out = posterior.predict(targets), posterior.left_out_residuals()
-        found = []
-        for fold, known, at, weights, factors, even, sqrt_metric, rest, square in zip(
-            folds, spectra, targets, *predicted, *left_out, strict=True
-        ):
-            inside = fold.spans(series.concentrations, at)
-            residuals = Residuals(rest @ known, square)
-            half_widths = self.prior.intervals(len(known), inside)
-            parts = (even, half_widths, None, sqrt_metric, residuals)
-            found.append(Predicted(weights @ known, factors @ known, *parts))
-        return found
+        parts = targets, *posterior.predict(targets), *posterior.left_out_residuals()
+        return [FoldPosterior(*of_fold) for of_fold in zip(*parts, strict=True)]
 
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
         """Empty: the prior is a file of the package."""
