@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -63,7 +63,7 @@ def import_early(module: str) -> None:
 
 def finished(
     work: Callable[[Job, Progress], Found],
-    jobs: Sequence[Job],
+    jobs: Iterable[Job],
     processes: int,
     report: Progress,
 ) -> Iterator[tuple[Job, Found]]:
@@ -71,7 +71,7 @@ def finished(
 
     Args:
         work: function of a module; it, the jobs and the results are pickled.
-        jobs: jobs, started in this order.
+        jobs: jobs, started in this order. They may be computed while those before them run.
         processes: number of processes, with one thread each; 1: this process.
         report: called with units of finished work of all jobs.
 
@@ -84,7 +84,11 @@ def finished(
             yield job, work(job, report)
         return
     with _pool(partial(_itself, work), work.__module__, processes, report) as pool:
-        running = dict(zip(_submitted(pool, jobs), jobs, strict=True))
+        running: dict[Future[Found], Job] = {}
+        for job in jobs:
+            running[_submitted(pool, job)] = job
+            for future in [one for one in running if one.done()]:
+                yield running.pop(future), future.result()
         for future in as_completed(running):
             yield running[future], future.result()
 
@@ -107,7 +111,8 @@ class Processes(Engine):
             return
         module = getattr(recipe, "func", recipe).__module__
         with _pool(recipe, module, processes, report) as pool:
-            for tile, future in zip(tiles, _submitted(pool, tiles), strict=True):
+            futures = [_submitted(pool, tile) for tile in tiles]
+            for tile, future in zip(tiles, futures, strict=True):
                 take(tile, future.result())
 
 
@@ -189,8 +194,8 @@ def _pool(
         follower.join()
 
 
-def _submitted(pool: ProcessPoolExecutor, jobs: Sequence[Any]) -> list[Future[Any]]:
-    """Futures of all jobs. Processes start here, and Ctrl-C waits until none is half started.
+def _submitted(pool: ProcessPoolExecutor, job: Any) -> Future[Any]:
+    """Future of a job. A process may start here, and Ctrl-C waits until it is not half started.
 
     Raises:
         EngineError: no process can be started.
@@ -200,9 +205,9 @@ def _submitted(pool: ProcessPoolExecutor, jobs: Sequence[Any]) -> list[Future[An
     if is_main:
         before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
-        futures = [pool.submit(_work, job) for job in jobs]
+        future = pool.submit(_work, job)
         WORKERS.running = frozenset(child.pid for child in active_children() if child.pid)
-        return futures
+        return future
     except OSError as error:
         raise _not_started(error) from error
     finally:
