@@ -56,7 +56,8 @@ def panel(
     found.write(out)
     for name, error in found.failed.items():
         note(f"{name}: {error}")
-    processes = processes_for(PARTS * len(found.series), found.device.kind)
+    kind = "cpu" if found.batched else found.device.kind
+    processes = processes_for(PARTS * len(found.series), kind)
     steps = sum(map(found.steps, found.series))
     with bar(f"scoring {len(found.series)} series", steps) as report:
         for name in found.score(report, processes):

@@ -4,9 +4,10 @@ Models that were learned before come from the store of the user, so that a run t
 or a second one, learns nothing again.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,16 @@ from geonode.compute.device import Device, resolve
 from geonode.compute.processes import finished
 from geonode.config import Parameters
 from geonode.errors import GeonodeError
+from geonode.estimation.curve import posteriors_at_knots
+from geonode.estimation.model import SpectralModel
 from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.evaluate import CHOSEN, GEONODE, Job, Learned, classical, rows_of
+from geonode.learning.folds import leave_one_out
+from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
 from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.series import Series, read_series_csv
+from geonode.spectra.table import FEWEST_LEVELS
 from geonode.storage.atomic import write_bytes
 from geonode.storage.document import cell
 
@@ -43,7 +49,7 @@ class Panel:
 
     Attributes:
         parameters: parameters of all series.
-        device: device to train on.
+        device: device to train on, or to compute posteriors on where it is `batched`.
         series: series to be scored, by name.
         rows: rows of the table, by name of a series; one with the `error` if it has no scores.
     """
@@ -85,6 +91,12 @@ class Panel:
             if "error" in (row := self.rows[name][0])
         }
 
+    @property
+    def batched(self) -> bool:
+        """Whether a GPU with double precision has nothing to train, and so computes posteriors."""
+        trained = SpectralModel.steps(FEWEST_LEVELS, self.parameters, self.device)
+        return self.device.kind == "cuda" and not trained
+
     def steps(self, name: str) -> int:
         """Steps that are reported for a series, at most."""
         levels = len(self.series[name].concentrations)
@@ -103,17 +115,35 @@ class Panel:
         Raises:
             EngineError: a process died.
         """
-        methods = Learned(self.parameters, self.device.shared(processes)), classical
-        work = {name: self.steps(name) * len(one.axis) for name, one in self.series.items()}
-        most_first = sorted(work, key=lambda name: -work[name])
-        jobs = [Job(name, self.series[name], one) for name in most_first for one in methods]
+        learned = Learned(self.parameters, self.device.shared(processes))
         parts: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in self.series}
-        for job, found in finished(rows_or_error, jobs, processes, report):
+        for job, found in finished(rows_or_error, self._jobs(learned), processes, report):
             parts[job.name].append(found)
             if len(parts[job.name]) == PARTS:
                 errors = [rows for rows in parts[job.name] if "error" in rows[0]]
                 self.rows[job.name] = errors[0] if errors else list(chain(*parts[job.name]))
                 yield job.name
+
+    def _jobs(self, learned: Learned) -> Iterator[Job]:
+        """Jobs of all series. A GPU computes posteriors in this process while others are at work.
+
+        It takes all folds of all series of one shape together: those of one do not fill it.
+        """
+        work = {name: self.steps(name) * len(one.axis) for name, one in self.series.items()}
+        shapes = defaultdict[tuple[int, ...], list[str]](list)
+        for name in sorted(work, key=lambda name: -work[name]):
+            if self.batched:
+                shapes[self.series[name].signal.shape].append(name)
+            else:
+                yield Job(name, self.series[name], learned)
+            yield Job(name, self.series[name], classical)
+        for (levels, _), names in shapes.items():
+            folds = leave_one_out(levels)[:-1]
+            every = [(self.series[name], fold) for name in names for fold in folds]
+            found = iter(posteriors_at_knots(every, packaged_prior(self.device.place)))
+            for name in names:
+                given = list(islice(found, levels))
+                yield Job(name, self.series[name], replace(learned, given=given))
 
     @property
     def table(self) -> pd.DataFrame:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -5,12 +6,14 @@ import pandas as pd
 import pytest
 
 from geonode.compute.device import resolve
+from geonode.estimation.curve import posteriors_at_knots
 from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.evaluate import CHOSEN, GEONODE, by_baselines
 from geonode.evaluation.panel import Panel
 from geonode.parameters_file import read_parameters
 
 ROOT = Path(__file__).parents[2]
+KINDS = ("cpu", "cuda", "mps")
 
 TINY = {
     "device": "cpu",
@@ -30,10 +33,10 @@ def tiny(**changes):
     return read_parameters(ROOT / "params.yaml", TINY | given)
 
 
-def write_series(file, levels=5, scale=1.0):
+def write_series(file, levels=5, scale=1.0, bend=20):
     """A wide CSV of smooth spectra at nine wavelengths that are not monotonic in concentration."""
     wavelengths, concentrations = np.linspace(400, 700, 9), np.linspace(1, 40, levels)
-    spectra = scale * (0.3 + 0.1 * np.cos(concentrations[:, None] / 20 + wavelengths / 300))
+    spectra = scale * (0.3 + 0.1 * np.cos(concentrations[:, None] / bend + wavelengths / 300))
     rows = [["wavelength_nm", *concentrations], *np.column_stack([wavelengths, *spectra])]
     text = "\n".join(",".join(map(str, row)) for row in rows)
     file.write_text(f"{text}\n", encoding="utf-8")
@@ -98,6 +101,35 @@ def test_the_file_holds_the_table(folder, tmp_path):
     assert read.series[0] == "'=few, a formula"  # so that no spreadsheet computes it
     read.loc[0, "series"] = "=few, a formula"
     pd.testing.assert_frame_equal(read, found.table, check_dtype=False, rtol=1e-15)
+
+
+def test_posteriors_of_a_shape_together_are_those_of_each_series(folder, monkeypatch):
+    write_series(folder / "c.csv", bend=9)
+    write_series(folder / "flat.csv", scale=0.0)  # of the shape of b and c
+    alone, sizes = fast(folder), []
+
+    def counted(folds, prior):
+        sizes.append(len(folds))
+        return posteriors_at_knots(folds, prior)
+
+    monkeypatch.setattr(Panel, "batched", True)
+    monkeypatch.setattr("geonode.evaluation.panel.posteriors_at_knots", counted)
+    monkeypatch.setattr("geonode.evaluation.evaluate.posteriors_at_knots", None)  # nobody calls it
+    together = fast(folder)
+    assert sizes == [3 * 5, 4]
+    assert together.failed.keys() == {"flat"}
+    tables = (
+        one.table.drop(columns="seconds").sort_values(["series", "method"], ignore_index=True)
+        for one in (together, alone)
+    )
+    pd.testing.assert_frame_equal(*tables, rtol=1e-9)
+
+
+def test_a_gpu_computes_posteriors_where_it_has_nothing_to_train():
+    device = resolve("cpu", tiny().precision)
+    for preset, expected in (("fast", {"cuda"}), ("standard", set())):
+        found = (Panel(tiny(preset=preset), replace(device, kind=kind)) for kind in KINDS)
+        assert {one.device.kind for one in found if one.batched} == expected
 
 
 def test_a_series_has_the_parameters_beside_its_file(folder):
