@@ -32,6 +32,7 @@ AXIS_NAMES = {
     "wavenumber",
     "wavenumbers",
     "wave number",
+    "wave length",
     "raman shift",
     "shift",
     "energy",
@@ -49,7 +50,7 @@ AXIS_NAMES = {
     "lunghezza d'onda",
 }
 
-Role = Literal["axis", "concentration", "replicate", "other"]
+Role = Literal["axis", "concentration", "replicate", "other", "about"]
 
 NAMES: dict[Role, set[str]] = {
     "concentration": {"concentration", "concentrations", "conc", "conc.", "level", "levels"},
@@ -69,11 +70,24 @@ NAMES: dict[Role, set[str]] = {
 }
 """Headers by role; others are of names that say nothing about concentrations."""
 
+_NAMES_OF_SAMPLES = re.compile(
+    r"(?:(?:sample|specimen|spectrum|test|vial|tube|proben?|file) ?)?(?:id|nr|nummer|code|key)[.#]?"
+    r"|(?:sample|specimen|spectrum|test|vial|tube) ?(?:no|num|number|label)[.#]?"
+    r"|specimen|probe|échantillon|muestra|campione|barcode|patient|vial|tube|cuvette|measurement"
+)
+_ABOUT_SAMPLES = re.compile(
+    r"unnamed: ?\d+|(?:[a-z]+ )?(?:date|time|temperature|power|length)|datum|zeit|timestamp|year|t"
+    r"|temp\.?|humidity|exposure|pathlength|dilution(?: factor)?|volume|depth|(?:well )?(?:row|col"
+    r"|column)|plate|position|batch|lot|run|order|serial|seq|file ?(?:name)?|class|group|gain"
+    r"|units?|einheit"
+)
+"""Headers of numbers that are no concentrations, unless one is asked for by its name."""
+
 _PREFIX = "[fpnuµμmcdk]?"
 _VOLUME = r"(?:[nuµμmcd]?[Ll]|[mcd]?m\^?[3³])"
 CONCENTRATION_UNIT = (
     rf"{_PREFIX}M|{_PREFIX}(?:mol|g|eq)/(?:{_VOLUME}|{_PREFIX}g)"
-    rf"|{_PREFIX}(?:mol|g)[ ·*]?[Ll]\^?-1"
+    rf"|{_PREFIX}(?:mol|g)[ ·*]?(?:[nuµμmcd]?[Ll]\^?(?:-1|⁻¹)|[mcd]?m\^?(?:-3|⁻³))"
     rf"|(?:{_PREFIX}I?U|CFU|cfu|cells|copies|particles)/{_VOLUME}"
     r"|pp[mbtq][vw]?|PP[MBTQ]"
     r"|(?:wt|vol|mol)?\.? ?%(?: ?\(?[wv]/[wv]\)?)?"
@@ -180,7 +194,9 @@ def role(header: str) -> Role | None:
         return "concentration"  # before the axis: a µM is no micrometre
     if axis_header(header)[1] != "1":
         return "axis"
-    return None
+    if any(map(_NAMES_OF_SAMPLES.fullmatch, names)):
+        return "other"
+    return "about" if any(map(_ABOUT_SAMPLES.fullmatch, names)) else None
 
 
 def level(name: str) -> Level | None:
@@ -247,8 +263,9 @@ def _words(name: str) -> str:
 
 
 def _plain(unit: str) -> str:
-    text = re.sub(r"[\s·*^().]", "", unit.replace("µ", "u").replace("μ", "u")).replace("³", "3")
-    text = re.sub(r"[Ll]-1$", "/L", text)
+    spelled = unit.translate(str.maketrans("µμ³¹⁻", "uu31-"))
+    text = re.sub(r"[\s·*^().]", "", spelled)
+    text = re.sub(r"([numcd]?)[Ll]-1$", r"/\1L", re.sub(r"([mcd]?m)-3$", r"/\g<1>3", text))
     text = re.sub(r"l$", "L", text) if "/" in text else text
     text = re.sub(r"mol/(L|dm3)$", "M", text)
     return text.lower() if re.fullmatch("PP[MBTQ]|CFU/.*", text) else text

@@ -22,6 +22,9 @@ LARGEST_NUMBER, SMALLEST_NUMBER = 1e30, 1e-30
 OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*+|#+", re.I)
 """What instruments write in place of a number that is too large."""
 
+EMPTY = ("", "nan", "na", "n/a", "none", "-")
+"""Cells of which nothing is known (lower case)."""
+
 LONGEST_NAME = 256
 """Characters of a header, a label or a unit."""
 
@@ -253,11 +256,13 @@ class Grid:
         return numbers
 
     def _number(self, row: int, column: int, cell: str) -> float:
-        number = to_number(cell or "nan", self.decimal if column else ".")
+        number = to_number(cell, self.decimal if column else ".")
+        number = np.nan if cell.lower() in EMPTY else number
         if number is not None and not np.isinf(number):
             return number
         mark = "point" if self.decimal == "." else "comma"
         expected = f"number with a decimal {mark}" if number is None else "finite number"
+        expected += "; empty the cell if nothing was measured"
         if OVERFLOW.fullmatch(cell):
             expected = "measured number: the detector was at its end; empty the cell, and take its "
             expected += "wavelength out (spectra.missing: mask) or dilute the sample"

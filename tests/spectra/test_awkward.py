@@ -77,13 +77,23 @@ READ = {
         "ppb",
     ),
     "numbers of samples": text(above(["Sample", *"1234"], ["wavelength_nm", *NAMES])),
+    "levels with a unit above times": (text(above(["nm", *PPB], ["Time (s)", *"1234"])), "ppb"),
+    "samples that are levels above times": (
+        text(above(["Sample", *PPB], ["Laser", *"1234"], ["nm", *["Abs"] * 4])),
+        "ppb",
+    ),
+    "a row of scans": (text(above(["nm", *PPB], ["Replicate", *"1234"])), "ppb"),
+    "the unit above levels": (text(above(["nm", *["Conc. (ppb)"] * 4], ["", *NAMES])), "ppb"),
     # concentrations in names
     "substance and concentration": (text(wide([f"As_{name}ppb" for name in NAMES])), "ppb"),
     "in brackets": (text(wide([f"As ({name} mg/L)" for name in NAMES])), "mg/L"),
     "behind a blank": (text(wide([f"{name} mg/L" for name in NAMES])), "mg/L"),
+    "to the minus first": (text(wide([f"{name} mg mL⁻¹" for name in NAMES])), "mg mL⁻¹"),
     # layouts
     "unknown corner": (text(wide(PPB, "pixel")), "ppb", "1"),
+    "no corner above units": (text(wide(PPB, "")), "ppb", "1"),
     "both corners": (text(wide(corner="nm \\ conc (ppb)")), "ppb"),
+    "both corners, a slash": (text(wide(corner="nm / conc (ppb)")), "ppb"),
     "rows": (text(tall()), "ppb", "1"),
     "rows with units": text(tall("conc.", axis=[f"{at:g} nm" for at in AXIS])),
     "rows, unknown corner": (text(tall("As", PPB)), "ppb", "1"),
@@ -207,7 +217,12 @@ REFUSED = [
     (text(wide([f"As 1 {n}0 ppb" for n in "0123"])), "expected a concentration that is finite"),
     (text(wide(["0", "As -5 ppb", "10", "20"])), "'As -5 ppb'"),
     (text(wide([f"As_{name}ppb_10min" for name in NAMES])), "expected a concentration"),
+    (
+        text([["conc", *NAMES], *wide()[1:]]),
+        "found 'conc' above 400 to 430 and .*, of which either",
+    ),
     # several rows of header
+    (text(above(["Sample", *NAMES], ["nm", *["Abs"] * 4])), "row 1: .* which may number samples"),
     (text(above(wide()[0], ["", *"1234"])), "rows 1 and 2: found two rows that may be the conc"),
     (text(above(["Conc. (ppm)", *NAMES], ["nm", *["ppb"] * 4])), "in ppb and in ppm"),
     (text(above(["Wavelength", *NAMES], ["nm", "ppb", "ppm", "ppb", "ppb"])), "in ppm and in ppb"),
