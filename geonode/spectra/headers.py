@@ -239,6 +239,8 @@ def wavelength(text: str) -> tuple[float, str | None] | None:
     match = _WAVELENGTH.fullmatch(text)
     if match is None or match["unit"].lower() not in UNITS:
         return None
+    if re.fullmatch(CONCENTRATION_UNIT, match["unit"]):  # nM is no nanometre
+        return None
     return float(match["number"]), UNITS[match["unit"].lower()]
 
 

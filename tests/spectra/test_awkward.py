@@ -92,6 +92,8 @@ READ = {
     # layouts
     "unknown corner": (text(wide(PPB, "pixel")), "ppb", "1"),
     "no corner above units": (text(wide(PPB, "")), "ppb", "1"),
+    "no axis below a name": (text(wide([f"{n} nM" for n in NAMES], "Sample")), "nM", "1"),
+    "levels in the corner": (text(wide(PPB, "Concentration")), "ppb", "1"),
     "both corners": (text(wide(corner="nm \\ conc (ppb)")), "ppb"),
     "both corners, a slash": (text(wide(corner="nm / conc (ppb)")), "ppb"),
     "rows": (text(tall()), "ppb", "1"),

@@ -95,6 +95,8 @@ class OneColumn:
         elif asked.series:
             refuse_turned(grid, rows=False)
         of_rows, of_columns = corner_parts(grid.header[0])
+        if role(of_rows) in ("concentration", "other"):  # of the headers beside it
+            of_rows, of_columns = "axis", of_rows
         names = grid.header[1:]
         for column, name in enumerate(names, start=2):
             if role(name) == "axis":

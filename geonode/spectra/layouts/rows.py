@@ -63,7 +63,9 @@ def direction(grid: Grid, asked: Asked) -> tuple[Way, str]:
     found: tuple[Way, str] = (None, f"{corner!r} does not tell which way the spectra run")
     if role(corner) == "axis":
         found = ("columns", f"the first header, {corner[:40]!r}, names an axis")
-    elif role(corner) in ("concentration", "other"):
+    elif role(corner) in ("concentration", "other") and (
+        counts_rows(grid.column(0)) or any(map(wavelength, header[1:]))
+    ):
         found = ("rows", f"the first header, {corner[:40]!r}, is about samples")
     elif said := why_rows(grid, asked):
         found = ("rows", said)
