@@ -78,7 +78,10 @@ def read_excel(path: Path, sheet: str | None = None) -> Grid:
     except SpectraError:
         raise
     except Exception as error:  # openpyxl raises anything where a part is damaged
-        raise SpectraError(f"found a workbook that cannot be read ({error!r:.80})") from error
+        raise SpectraError(
+            f"found a workbook that cannot be read ({error!r:.80}), expected one as Excel writes "
+            "it; save it anew, or as .csv"
+        ) from error
     if not filled:
         raise SpectraError("found no cells in any sheet, expected a table in one")
     if sheet is not None:

@@ -59,7 +59,9 @@ def axis_of(
                 "or 400 nm"
             )
         if own is not None and unit not in ("1", own):
-            raise SpectraError(f"{place}: found units {unit} and {own} on one axis")
+            raise SpectraError(
+                f"{place}: found units {unit} and {own} on one axis, expected one; convert it first"
+            )
         axis[at], unit = found, own or unit
     return axis, unit
 
