@@ -144,10 +144,7 @@ class Line:
 
     @property
     def of_one_scan(self) -> float:
-        """Standard deviation of one scan about the line (unit of concentration).
-
-        Residuals are of mean spectra, whose scans repeat better than one.
-        """
+        """Standard deviation of one scan, not of a mean, about the line (unit of concentration)."""
         replicates, levels = self.series.replicates, np.arange(len(self.series.signal))
         excess = np.zeros(1) if replicates is None else replicates.excess(levels)[:, self.place]
         return float(np.hypot(self.deviation, np.linalg.norm(excess))) / abs(self.slope)

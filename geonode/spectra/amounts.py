@@ -31,7 +31,7 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
     found = sheet.at(kept)
     others = [one.header for one in sheet.amounts if one is not chosen]
     called = target or role(chosen.header) == "concentration" or is_marked_amount(chosen.header)
-    note = f"column {chosen.header!r} is taken for the concentrations, as no other column says any"
+    notes = () if called else (f"column {chosen.header!r} is taken for the concentrations",)
     skipped = (
         f"spectra without a {amount_name(chosen.header)}: {', '.join(left)}" if left else "",
         f"columns {', '.join(others)}" if others else "",
@@ -41,9 +41,7 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
         found,
         names=numbered(cells),
         name_places=places,
-        understood=found.understood.also(
-            skipped=tuple(filter(None, skipped)), notes=() if called else (note,)
-        ),
+        understood=found.understood.also(skipped=tuple(filter(None, skipped)), notes=notes),
         of_samples=False,
         concentration_unit=concentration_header(chosen.header)[1] or sheet.concentration_unit,
         columns=False,

@@ -27,27 +27,10 @@ AXIS_OF_UNIT = {
 """Name of an axis of which only the unit is known, by unit."""
 
 AXIS_NAMES = {
-    "wavelength",
-    "wavelengths",
-    "wavenumber",
-    "wavenumbers",
-    "wave number",
-    "wave length",
-    "raman shift",
-    "shift",
-    "energy",
-    "photon energy",
-    "frequency",
-    "lambda",
-    "λ",
-    "wl",
-    "wave",
-    "wavel.",
-    "wellenlänge",
-    "wellenzahl",
-    "longueur d'onde",
-    "longitud de onda",
-    "lunghezza d'onda",
+    *("wavelength", "wavelengths", "wave length", "wave", "wavel.", "wl", "lambda", "λ"),
+    *("wavenumber", "wavenumbers", "wave number", "raman shift", "shift"),
+    *("energy", "photon energy", "frequency"),
+    *("wellenlänge", "wellenzahl", "longueur d'onde", "longitud de onda", "lunghezza d'onda"),
 }
 
 Role = Literal["axis", "concentration", "replicate", "other", "about"]
@@ -56,24 +39,14 @@ NAMES: dict[Role, set[str]] = {
     "concentration": {"concentration", "concentrations", "conc", "conc.", "level", "levels"},
     "axis": AXIS_NAMES,
     "replicate": {"replicate", "replicates", "rep", "repeat", "scan", "scans"},
-    "other": {
-        "sample",
-        "samples",
-        "sample name",
-        "name",
-        "id",
-        "spectrum",
-        "spectra",
-        "label",
-        "well",
-    },
+    "other": {"sample", "samples", "sample name", "name", "id", "spectrum", "spectra", "label"},
 }
 """Headers by role; others are of names that say nothing about concentrations."""
 
 _NAMES_OF_SAMPLES = re.compile(
     r"(?:(?:sample|specimen|spectrum|test|vial|tube|proben?|file) ?)?(?:id|nr|nummer|code|key)[.#]?"
-    r"|(?:sample|specimen|spectrum|test|vial|tube) ?(?:no|num|number|label)[.#]?"
-    r"|specimen|probe|échantillon|muestra|campione|barcode|patient|vial|tube|cuvette|measurement"
+    r"|(?:sample|specimen|spectrum|test|vial|tube) ?(?:no|num|number|label)[.#]?|measurement"
+    r"|specimen|probe|échantillon|muestra|campione|barcode|patient|vial|tube|cuvette|well"
 )
 _ABOUT_SAMPLES = re.compile(
     r"unnamed: ?\d+|(?:[a-z]+ )?(?:date|time|temperature|power|length)|datum|zeit|timestamp|year|t"
@@ -265,8 +238,7 @@ def _words(name: str) -> str:
 
 
 def _plain(unit: str) -> str:
-    spelled = unit.translate(str.maketrans("µμ³¹⁻", "uu31-"))
-    text = re.sub(r"[\s·*^().]", "", spelled)
+    text = re.sub(r"[\s·*^().]", "", unit.translate(str.maketrans("µμ³¹⁻", "uu31-")))
     text = re.sub(r"([numcd]?)[Ll]-1$", r"/\1L", re.sub(r"([mcd]?m)-3$", r"/\g<1>3", text))
     text = re.sub(r"l$", "L", text) if "/" in text else text
     text = re.sub(r"mol/(L|dm3)$", "M", text)

@@ -257,7 +257,8 @@ class Grid:
 
     def _number(self, row: int, column: int, cell: str) -> float:
         number = to_number(cell, self.decimal if column else ".")
-        number = np.nan if cell.lower() in EMPTY else number
+        if number is None and cell.lower() in EMPTY:
+            return np.nan
         if number is not None and not np.isinf(number):
             return number
         mark = "point" if self.decimal == "." else "comma"

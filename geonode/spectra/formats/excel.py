@@ -24,9 +24,6 @@ LARGEST_PART = 2**20
 MOST_ROWS = 2**20
 """Rows of a sheet, as in Excel."""
 
-MOST_ABOUT = 20
-"""Columns from the left in which cells that are merged over rows are about samples."""
-
 # Parts that openpyxl does not open where it only reads cells.
 _LEFT_OUT = (
     *("xl/media/", "xl/calcchain.xml", "xl/comments", "xl/externallinks/", "customxml/"),
@@ -197,7 +194,7 @@ class _Marks(NamedTuple):
             left, top, right, bottom = range_boundaries(found)
             if top == bottom:
                 merged.setdefault(top, []).append((left - 1, right - left + 1))
-            elif left == right <= MOST_ABOUT:
+            elif left == right <= 20:  # the first columns are about samples
                 tall.setdefault(top, {})[left - 1] = bottom
         return cls(hidden, not_computed, merged, tall)
 

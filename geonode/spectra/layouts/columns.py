@@ -194,11 +194,11 @@ def _concentrations(rows: list[Heading]) -> Heading | None:
     levels = [
         row for row in rows if row.is_of_levels and role(row.corner) not in ("about", "replicate")
     ]
-    unlike_numbers = [row for row in levels if not any(to_number(cell) for cell in row.cells)]
+    with_units = [row for row in levels if all(to_number(cell) is None for cell in row.cells)]
     unlike_names = [row for row in levels if role(row.corner) != "other"]
     for chosen in (
         [row for row in rows if role(row.corner) == "concentration"],
-        unlike_numbers,
+        with_units,
         unlike_names,
     ):
         if len(chosen) == 1:

@@ -35,9 +35,6 @@ INDEX_NAMES = {
 FEWEST_EVEN = 10
 """Numbers from which even steps make an axis rather than levels."""
 
-UNIT_NAMES = ("unit", "units", "einheit")
-"""Headers of a column of units (lower case)."""
-
 Way = Literal["columns", "rows"] | None
 
 
@@ -250,12 +247,10 @@ def texts_of(grid: Grid, column: int) -> list[str]:
 def amount_texts(grid: Grid, column: int) -> list[str]:
     """Texts of one column of amounts, with the units that a column called unit gives."""
     cells = texts_of(grid, column)
-    at = next((at for at, name in enumerate(grid.header) if name.lower() in UNIT_NAMES), None)
-    if at is None:
-        return cells
+    named = [at for at, name in enumerate(grid.header) if name.lower() in ("unit", "units")]
     return [
         f"{cell} {unit}" if cell and re.fullmatch(CONCENTRATION_UNIT, unit) else cell
-        for cell, unit in zip(cells, grid.column(at), strict=True)
+        for cell, unit in zip(cells, grid.column(named[0]) if named else cells, strict=True)
     ]
 
 
