@@ -19,7 +19,7 @@ MOST_VALUES = 20_000_000
 LARGEST_NUMBER, SMALLEST_NUMBER = 1e30, 1e-30
 """Sizes whose fourth powers can be summed even in single precision."""
 
-OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*+|#+", re.I)
+OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*+|#+|>.*", re.I)
 """What instruments write in place of a number that is too large."""
 
 EMPTY = ("", "nan", "na", "n/a", "none", "-")
@@ -263,7 +263,9 @@ class Grid:
             return number
         mark = "point" if self.decimal == "." else "comma"
         expected = f"number with a decimal {mark}" if number is None else "finite number"
-        expected += "; empty the cell if nothing was measured"
+        is_grouped = re.fullmatch(r"[+-]?[0-9][0-9.,' \u00a0\u202f]*", cell)
+        empty = "; empty the cell if nothing was measured"
+        expected += ", without marks of thousands" if is_grouped else empty
         if OVERFLOW.fullmatch(cell):
             expected = "measured number: the detector was at its end; empty the cell, and take its "
             expected += "wavelength out (spectra.missing: mask) or dilute the sample"

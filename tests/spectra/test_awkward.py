@@ -252,6 +252,9 @@ REFUSED = [
     # which way a table runs
     (text(wide(corner="x")), "row 1, column 1: found 'x', which does not tell whether"),
     # numbers that stand for none
+    (plain("0.7", '"3,619.0"'), "found '3,619.0', .* point, without marks of thousands"),
+    (plain("0.7", "n.d."), "found 'n.d.', expected a number .*; empty the cell if nothing was"),
+    (plain("0.7", ">4.0"), "found '>4.0', .* the detector was at its end"),
     (plain("0.7", "1e101"), r"expected finite numbers of at most 1e\+30"),
 ]
 
