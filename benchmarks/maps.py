@@ -6,7 +6,6 @@ python -m benchmarks.maps --substances 3
 
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,7 +15,7 @@ import xarray
 
 from geonode.calibration.pixels import MixturePixels
 from geonode.compute.device import resolve
-from geonode.compute.threads import one_thread
+from geonode.compute.threads import in_threads, one_thread
 from geonode.config import PrecisionParameters
 from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image
@@ -63,11 +62,10 @@ def main(
         size = maps.pixels_at_once(maps.threads)
     estimating, rows = pixels.on(place), signal.reshape(side * side, -1)
     blocks = [rows[at : at + size] for at in range(0, len(rows), size)]
-    with ThreadPoolExecutor(maps.threads) as threads:
-        for _ in range(TURNS):
-            start = time.perf_counter()
-            [*threads.map(estimating, blocks)]
-            _say(f"estimates alone, {maps.threads} threads", len(rows), start)
+    for _ in range(TURNS):
+        start = time.perf_counter()
+        in_threads(estimating, blocks)
+        _say(f"estimates alone, {maps.threads} threads", len(rows), start)
 
 
 def _of_pipeline() -> CurvePixels:

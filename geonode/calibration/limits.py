@@ -142,17 +142,25 @@ class Line:
         """Whether the slope differs from zero."""
         return self.p_value < SIGNIFICANT
 
+    @property
+    def of_one_scan(self) -> float:
+        """Standard deviation of one scan, not of a mean, about the line (unit of concentration)."""
+        replicates, levels = self.series.replicates, np.arange(len(self.series.signal))
+        excess = np.zeros(1) if replicates is None else replicates.excess(levels)[:, self.place]
+        return float(np.hypot(self.deviation, np.linalg.norm(excess))) / abs(self.slope)
+
     def limit(self) -> Limit:
         """Limits from the residuals of the line."""
         name, levels = "straight line", self.series.concentrations
         if reason := self._says_nothing():
             return Limit(name, reason)
-        deviation = self.deviation / abs(self.slope)
+        deviation = self.of_one_scan
         if DETECTION * deviation >= np.median(levels):
             said = "no limit: it would exceed half of your standards"
             return Limit(name, f"{said} (the response is curved, or noisy)")
         said = (
-            "3.3 s/b and 10 s/b, s: residual standard deviation of the line; curvature counts as s"
+            "3.3 s/b and 10 s/b, s: residual standard deviation of the line, for one scan; "
+            "curvature counts as s"
         )
         return _limit(self.series, name, said, deviation, deviation)
 
@@ -162,7 +170,7 @@ class Line:
         found = self.limit()
         if found.detection is None:
             return Limit(name, found.said)
-        deviation, freedom = self.deviation / abs(self.slope), len(levels) - 2
+        deviation, freedom = self.of_one_scan, len(levels) - 2
         mean, size, once = levels.mean(), np.sum((levels - levels.mean()) ** 2), 1 + 1 / len(levels)
         decision = stdtrit(freedom, 1 - RISK) * np.sqrt(once + mean**2 / size)
         # The second equation squared, for x_Q over the deviation.
@@ -292,5 +300,5 @@ def curve_limit(series: Series, curve: Curve) -> Limit:
         level = quantity(float(places[first - 1]), unit)
         return Limit(name, f"the 90% set of {level} still holds zero")
     limit = float(places[first])
-    said = "lowest concentration whose interval excludes zero; detected half the time"
+    said = "lowest concentration whose interval excludes zero; detected at most half the time"
     return Limit(name, said, (limit, limit))

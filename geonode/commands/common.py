@@ -38,7 +38,9 @@ NAMED = 5
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose")
 """Options that may stand before and after the name of a command."""
 
-PARAMETER = re.compile(rf"\bspectra\.({'|'.join(SpectraParameters.model_fields)})\b")
+PARAMETER = re.compile(
+    rf"\bspectra\.({'|'.join(SpectraParameters.model_fields)})\b(?::(?= (?:mask|marks)\b))?"
+)
 
 Root = Annotated[
     Path, typer.Option("--root", metavar="DIR", help="Folder of the pipeline, with dvc.yaml.")

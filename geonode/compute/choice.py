@@ -1,13 +1,15 @@
 """Choice of a device and its number formats, made once per run.
 
 A named device that is absent is an error; only `auto` chooses. The choice is a small document that
-every later stage reads, so that one run never mixes devices. Torch is imported only where there is
-the driver of a GPU, as that takes longer than all else that `probe` does.
+every later stage reads, so that one run never mixes devices. A GPU of NVIDIA is found by its driver
+and by what torch was built for: to import torch takes longer than all else that `probe` does.
 """
 
 import sys
-from ctypes import CDLL
+from ctypes import CDLL, byref, c_int, create_string_buffer
+from importlib.metadata import distribution
 from pathlib import Path
+from runpy import run_path
 from typing import Literal, get_args
 
 from geonode.config import PrecisionParameters
@@ -74,19 +76,18 @@ def _name(kind: str) -> str:
 
 def _card() -> str | None:
     """Name of the first GPU that torch calls a CUDA device; None: there is none."""
-    if not _has_driver():
-        return None
-    import torch  # noqa: PLC0415 - not where it can be avoided
-
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
-
-
-def _has_driver() -> bool:
-    """Whether there is a driver of NVIDIA or of AMD, with or without a GPU that torch can use."""
     if AMD.exists():
-        return True
+        import torch  # noqa: PLC0415 - not where it can be avoided
+
+        return torch.cuda.get_device_name() if torch.cuda.is_available() else None
     try:
-        CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        driver = CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:
-        return False
-    return True
+        return None
+    needed = run_path(str(distribution("torch").locate_file("torch/version.py")))["cuda"]
+    cards, runs, name = c_int(), c_int(), create_string_buffer(256)
+    failed = driver.cuInit(0) or driver.cuDeviceGetCount(byref(cards))
+    failed = failed or driver.cuDriverGetVersion(byref(runs)) or not cards.value
+    if failed or needed is None or runs.value // 1000 < int(needed.split(".")[0]):
+        return None
+    return None if driver.cuDeviceGetName(name, len(name), 0) else name.value.decode()

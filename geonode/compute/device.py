@@ -15,7 +15,7 @@ from torch import Tensor
 from geonode.compute.choice import DeviceKind, choose, require
 from geonode.compute.profile import profile_of
 from geonode.config import PrecisionParameters
-from geonode.errors import ArtifactError
+from geonode.errors import ArtifactError, DeviceError
 from geonode.storage.document import read_json
 
 Rounding = Literal["tf32", "bfloat16"]
@@ -99,10 +99,16 @@ class Device:
             memory_mb: as for `resolve`.
 
         Raises:
-            DeviceError: the device is absent (the document is from another machine).
+            DeviceError: the device is absent (the document is from another machine), or torch does
+                not start it.
         """
         kind, training = description["device"], description["training"]
         require(kind)
+        if kind == "cuda" and not torch.cuda.is_available():
+            raise DeviceError(
+                f"device 'cuda': found {description['name']}, which torch {torch.__version__} does "
+                "not start; install its driver or torch anew, or set device to cpu"
+            )
         rounded = training in get_args(Rounding)
         return cls(
             kind,

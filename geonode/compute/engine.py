@@ -17,6 +17,7 @@ from uuid import uuid4
 import numpy as np
 from jaxtyping import Shaped
 
+from geonode.compute.threads import take_one_thread
 from geonode.progress import Progress, silent
 
 Tile = TypeVar("Tile")
@@ -95,7 +96,7 @@ class Local(Engine):
             for tile in tiles:
                 take(tile, work(tile, report))
             return
-        with ThreadPoolExecutor(cores) as threads:
+        with ThreadPoolExecutor(cores, initializer=take_one_thread) as threads:
             results = threads.map(lambda tile: work(tile, report), tiles)
             for tile, found in zip(tiles, results, strict=True):
                 take(tile, found)

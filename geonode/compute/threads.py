@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 MOST_THREADS = 4
 """Of `in_threads`. Of 16, each waits for the interpreter longer than it computes."""
 
-_HERE = local()  # of this thread: whether it is one of `in_threads`
+_HERE = local()  # of this thread: whether it is one of several
 
 
 @cache
@@ -71,11 +71,20 @@ def in_threads(
             found.append(work(item))
             report(1)
         return found
-    with ThreadPoolExecutor(cores, "geonode", _HERE.__setattr__, ("inside", True)) as threads:
+    with ThreadPoolExecutor(cores, "geonode", take_one_thread) as threads:
         for result in threads.map(work, items):
             found.append(result)
             report(1)
     return found
+
+
+def take_one_thread() -> None:
+    """From now on this thread, one of several, starts no more, nor do products of matrices in it.
+
+    Until a thread has asked torch for its number, MKL takes that of the whole process there.
+    """
+    _HERE.inside = True
+    torch.get_num_threads()
 
 
 def take_one_core() -> None:

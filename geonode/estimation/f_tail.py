@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-STEP = 16
+STEP = 32
 """Terms that a fraction gets more of until they change no digit of it at F = 1."""
 
 
@@ -34,7 +34,10 @@ class FTail:
         shares, terms = a / a.sum(), np.empty((2, 0))
         before, found = np.zeros(2), np.ones(2)
         while (abs(found - before) > 1e-15 * found).any():
-            terms = _terms(a, b, terms.shape[1] + STEP)
+            order = np.arange(1, terms.shape[1] + STEP + 1)
+            half = order // 2
+            factors = np.where(order % 2, -(a + half) * (a + b + half), half * (b - half))
+            terms = factors / ((a + order - 1) * (a + order))
             before, found = found, _fraction((terms * shares).T)
         self._log_beta = float((a * np.log(shares)).sum() + np.log((1 / (a.T * found)).sum()))
         self._relation = above / below
@@ -56,19 +59,9 @@ class FTail:
         return torch.where(large, found, 1 - found)
 
 
-def _terms(a: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
-    """Coefficients of the argument in the fraction of I(a, b), a row for every pair."""
-    place = np.arange(1, count + 1)
-    half = place // 2
-    odd = place % 2 == 1
-    return np.where(odd, -(a + half) * (a + b + half), half * (b - half)) / (
-        (a + place - 1) * (a + place)
-    )
-
-
 def _fraction(terms: Any) -> Any:
     """1 + t_1 / (1 + t_2 / (1 + ...)) of every column, of arrays or tensors."""
     found = 1.0
-    for place in range(len(terms) - 1, -1, -1):
-        found = 1 + terms[place] / found
+    for term in reversed(terms):
+        found = 1 + term / found
     return found

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from geonode.compute.device import all_alike
 from geonode.compute.engine import LOCAL, Engine
-from geonode.compute.threads import MOST_THREADS
+from geonode.compute.threads import MOST_THREADS, one_thread
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import prepared, require_axis, require_resolution
 from geonode.estimation.curve import Curve
@@ -152,6 +152,7 @@ class Maps:
     number: Format = "float64"
     place: torch.device = CPU
 
+    @one_thread()
     def write(
         self,
         path: Path,

@@ -149,11 +149,6 @@ class Law:
         novelty = curve.novelty
         self._new = FTail(novelty.freedom, novelty.freedom * novelty.spectra, place)
 
-    @property
-    def spectra_at_once(self) -> int:
-        """Number of spectra in a batch."""
-        return BATCH_ON_CPU if self.place.type == "cpu" else BATCH_ON_DEVICE
-
     def posteriors(self, spectra: Float[np.ndarray, "spectrum wavelength"]) -> Posteriors:
         """Posteriors of spectra.
 
@@ -188,7 +183,7 @@ class Law:
         Raises:
             SpectraError: as `posteriors`.
         """
-        most = self.spectra_at_once
+        most = BATCH_ON_CPU if self.place.type == "cpu" else BATCH_ON_DEVICE
         parts = [self._summed(spectra[at : at + most]) for at in range(0, len(spectra), most)]
         found = torch.cat(parts, dim=1)
         *numbers, disconnected = found[:-2]
@@ -199,16 +194,14 @@ class Law:
 
     def _summed(self, spectra: np.ndarray) -> Tensor:
         """Summaries of a batch, but for p-values, in halves where memory does not suffice."""
-        if len(spectra) > 1:
-            found = unless_out_of_memory(
-                partial(self._summed_at_once, spectra), "halves of the batch"
-            )
-            if found is None:
-                middle = len(spectra) // 2
-                halves = self._summed(spectra[:middle]), self._summed(spectra[middle:])
-                found = torch.cat(halves, dim=1)
-            return found
-        return self._summed_at_once(spectra)
+        if len(spectra) == 1:
+            return self._summed_at_once(spectra)
+        found = unless_out_of_memory(partial(self._summed_at_once, spectra), "halves of the batch")
+        if found is None:
+            middle = len(spectra) // 2
+            halves = self._summed(spectra[:middle]), self._summed(spectra[middle:])
+            found = torch.cat(halves, dim=1)
+        return found
 
     def _summed_at_once(self, spectra: np.ndarray) -> Tensor:
         found = self.posteriors(spectra)

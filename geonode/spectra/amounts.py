@@ -5,10 +5,10 @@ from pathlib import Path
 
 from geonode.errors import SpectraError
 from geonode.spectra.headers import Level, concentration_header, level, role
-from geonode.spectra.layouts.layout import amount_name
-from geonode.spectra.layouts.rows import EMPTY, amounts_of
+from geonode.spectra.layouts.layout import amount_name, is_marked_amount
+from geonode.spectra.layouts.rows import amounts_of
 from geonode.spectra.levels import numbered
-from geonode.spectra.sheet import Amount, Grid, Sheet
+from geonode.spectra.sheet import EMPTY, Amount, Grid, Sheet
 
 
 def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
@@ -30,6 +30,8 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
     left = [name for at, name in enumerate(sheet.names) if at not in {*kept}]
     found = sheet.at(kept)
     others = [one.header for one in sheet.amounts if one is not chosen]
+    called = target or role(chosen.header) == "concentration" or is_marked_amount(chosen.header)
+    notes = () if called else (f"column {chosen.header!r} is taken for the concentrations",)
     skipped = (
         f"spectra without a {amount_name(chosen.header)}: {', '.join(left)}" if left else "",
         f"columns {', '.join(others)}" if others else "",
@@ -39,7 +41,7 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
         found,
         names=numbered(cells),
         name_places=places,
-        understood=found.understood.also(skipped=tuple(filter(None, skipped))),
+        understood=found.understood.also(skipped=tuple(filter(None, skipped)), notes=notes),
         of_samples=False,
         concentration_unit=concentration_header(chosen.header)[1] or sheet.concentration_unit,
         columns=False,

@@ -27,53 +27,40 @@ AXIS_OF_UNIT = {
 """Name of an axis of which only the unit is known, by unit."""
 
 AXIS_NAMES = {
-    "wavelength",
-    "wavelengths",
-    "wavenumber",
-    "wavenumbers",
-    "wave number",
-    "raman shift",
-    "shift",
-    "energy",
-    "photon energy",
-    "frequency",
-    "lambda",
-    "λ",
-    "wl",
-    "wave",
-    "wavel.",
-    "wellenlänge",
-    "wellenzahl",
-    "longueur d'onde",
-    "longitud de onda",
-    "lunghezza d'onda",
+    *("wavelength", "wavelengths", "wave length", "wave", "wavel.", "wl", "lambda", "λ"),
+    *("wavenumber", "wavenumbers", "wave number", "raman shift", "shift"),
+    *("energy", "photon energy", "frequency"),
+    *("wellenlänge", "wellenzahl", "longueur d'onde", "longitud de onda", "lunghezza d'onda"),
 }
 
-Role = Literal["axis", "concentration", "replicate", "other"]
+Role = Literal["axis", "concentration", "replicate", "other", "about"]
 
 NAMES: dict[Role, set[str]] = {
     "concentration": {"concentration", "concentrations", "conc", "conc.", "level", "levels"},
     "axis": AXIS_NAMES,
     "replicate": {"replicate", "replicates", "rep", "repeat", "scan", "scans"},
-    "other": {
-        "sample",
-        "samples",
-        "sample name",
-        "name",
-        "id",
-        "spectrum",
-        "spectra",
-        "label",
-        "well",
-    },
+    "other": {"sample", "samples", "sample name", "name", "id", "spectrum", "spectra", "label"},
 }
 """Headers by role; others are of names that say nothing about concentrations."""
+
+_NAMES_OF_SAMPLES = re.compile(
+    r"(?:(?:sample|specimen|spectrum|test|vial|tube|proben?|file) ?)?(?:id|nr|nummer|code|key)[.#]?"
+    r"|(?:sample|specimen|spectrum|test|vial|tube) ?(?:no|num|number|label)[.#]?|measurement"
+    r"|specimen|probe|échantillon|muestra|campione|barcode|patient|vial|tube|cuvette|well"
+)
+_ABOUT_SAMPLES = re.compile(
+    r"unnamed: ?\d+|(?:[a-z]+ )?(?:date|time|temperature|power|length)|datum|zeit|timestamp|year|t"
+    r"|temp\.?|humidity|exposure|pathlength|dilution(?: factor)?|volume|depth|(?:well )?(?:row|col"
+    r"|column)|plate|position|batch|lot|run|order|serial|seq|file ?(?:name)?|class|group|gain"
+    r"|units?|einheit"
+)
+"""Headers of numbers that are no concentrations, unless one is asked for by its name."""
 
 _PREFIX = "[fpnuµμmcdk]?"
 _VOLUME = r"(?:[nuµμmcd]?[Ll]|[mcd]?m\^?[3³])"
 CONCENTRATION_UNIT = (
     rf"{_PREFIX}M|{_PREFIX}(?:mol|g|eq)/(?:{_VOLUME}|{_PREFIX}g)"
-    rf"|{_PREFIX}(?:mol|g)[ ·*]?[Ll]\^?-1"
+    rf"|{_PREFIX}(?:mol|g)[ ·*]?(?:[nuµμmcd]?[Ll]\^?(?:-1|⁻¹)|[mcd]?m\^?(?:-3|⁻³))"
     rf"|(?:{_PREFIX}I?U|CFU|cfu|cells|copies|particles)/{_VOLUME}"
     r"|pp[mbtq][vw]?|PP[MBTQ]"
     r"|(?:wt|vol|mol)?\.? ?%(?: ?\(?[wv]/[wv]\)?)?"
@@ -180,7 +167,9 @@ def role(header: str) -> Role | None:
         return "concentration"  # before the axis: a µM is no micrometre
     if axis_header(header)[1] != "1":
         return "axis"
-    return None
+    if any(map(_NAMES_OF_SAMPLES.fullmatch, names)):
+        return "other"
+    return "about" if any(map(_ABOUT_SAMPLES.fullmatch, names)) else None
 
 
 def level(name: str) -> Level | None:
@@ -223,6 +212,8 @@ def wavelength(text: str) -> tuple[float, str | None] | None:
     match = _WAVELENGTH.fullmatch(text)
     if match is None or match["unit"].lower() not in UNITS:
         return None
+    if re.fullmatch(CONCENTRATION_UNIT, match["unit"]):  # nM is no nanometre
+        return None
     return float(match["number"]), UNITS[match["unit"].lower()]
 
 
@@ -247,8 +238,8 @@ def _words(name: str) -> str:
 
 
 def _plain(unit: str) -> str:
-    text = re.sub(r"[\s·*^().]", "", unit.replace("µ", "u").replace("μ", "u")).replace("³", "3")
-    text = re.sub(r"[Ll]-1$", "/L", text)
+    text = re.sub(r"[\s·*^().]", "", unit.translate(str.maketrans("µμ³¹⁻", "uu31-")))
+    text = re.sub(r"([numcd]?)[Ll]-1$", r"/\1L", re.sub(r"([mcd]?m)-3$", r"/\g<1>3", text))
     text = re.sub(r"l$", "L", text) if "/" in text else text
     text = re.sub(r"mol/(L|dm3)$", "M", text)
     return text.lower() if re.fullmatch("PP[MBTQ]|CFU/.*", text) else text

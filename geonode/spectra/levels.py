@@ -16,8 +16,9 @@ from geonode.spectra.table import without_rounding
 RenamedColumns = Literal["ask", "marks", "levels"]
 """Meaning of `20.1` beside `20`: asked about, a further scan of 20, or a level of its own."""
 
+_BLANK = re.compile("bl(?:an|n)?[kc]|zero|solvent|water|buffer|control|^ref|leer|null", re.I)
 _DATE = re.compile(
-    r"\d{4}-\d\d-\d\d.*|\d{1,2}[-./ ][A-Za-z]{3}|[A-Za-z]{3}[-./ ]\d{1,2}|\d{1,2}/\d{1,2}(?:/\d+)?"
+    r"\d{4}-\d\d-\d\d.*|\d{1,2}[-./][A-Za-z]{3}|[A-Za-z]{3}[-./]\d{1,2}|\d{1,2}/\d{1,2}(?:/\d+)?"
 )
 _RENAMED = re.compile(r"(?P<first>[0-9]+)\.(?P<count>[1-9][0-9]*)")
 
@@ -112,7 +113,7 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[Level]:
                     "(spectra.concentrations)"
                 )
         else:
-            hint = "; write 0 for a blank" if "blank" in name.lower() else ""
+            hint = "; write 0 for a blank" if _BLANK.search(name) else ""
             if _DATE.fullmatch(name):
                 hint = ", and not a date, which spreadsheets make of such as 1-5 or 1.5"
             raise SpectraError(

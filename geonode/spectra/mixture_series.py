@@ -14,12 +14,11 @@ from geonode.errors import SpectraError
 from geonode.spectra.amounts import require_amount
 from geonode.spectra.headers import concentration_header, same_unit
 from geonode.spectra.layouts.layout import amount_name
-from geonode.spectra.layouts.rows import EMPTY
 from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.reading import Choices, errors_naming, read_known_sheet, selected, warn
 from geonode.spectra.sense import doubts_of_cells
 from geonode.spectra.series import labelled
-from geonode.spectra.sheet import Amount, Sheet
+from geonode.spectra.sheet import EMPTY, Amount, Sheet
 
 
 @dataclass(frozen=True, eq=False)

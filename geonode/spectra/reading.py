@@ -46,7 +46,7 @@ Missing = Literal["refuse", "mask"]
 Window = tuple[float, float] | None
 
 FORMATS: dict[str, Callable[[Path], Grid | Sheet]] = {
-    **dict.fromkeys((".csv", ".tsv", ".txt", ".dat", ".asc"), read_delimited),
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".dat", ".asc", ".prn", ".dpt"), read_delimited),
     ".xlsx": read_excel,
     **dict.fromkeys(JCAMP, read_jcamp),
     ".spc": read_spc,

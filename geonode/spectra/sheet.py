@@ -19,8 +19,11 @@ MOST_VALUES = 20_000_000
 LARGEST_NUMBER, SMALLEST_NUMBER = 1e30, 1e-30
 """Sizes whose fourth powers can be summed even in single precision."""
 
-OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*+|#+", re.I)
+OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*+|#+|>.*", re.I)
 """What instruments write in place of a number that is too large."""
+
+EMPTY = ("", "nan", "na", "n/a", "none", "-")
+"""Cells of which nothing is known (lower case)."""
 
 LONGEST_NAME = 256
 """Characters of a header, a label or a unit."""
@@ -253,11 +256,16 @@ class Grid:
         return numbers
 
     def _number(self, row: int, column: int, cell: str) -> float:
-        number = to_number(cell or "nan", self.decimal if column else ".")
+        number = to_number(cell, self.decimal if column else ".")
+        if number is None and cell.lower() in EMPTY:
+            return np.nan
         if number is not None and not np.isinf(number):
             return number
         mark = "point" if self.decimal == "." else "comma"
         expected = f"number with a decimal {mark}" if number is None else "finite number"
+        is_grouped = re.fullmatch(r"[+-]?[0-9][0-9.,' \u00a0\u202f]*", cell)
+        empty = "; empty the cell if nothing was measured"
+        expected += ", without marks of thousands" if is_grouped else empty
         if OVERFLOW.fullmatch(cell):
             expected = "measured number: the detector was at its end; empty the cell, and take its "
             expected += "wavelength out (spectra.missing: mask) or dilute the sample"

@@ -58,6 +58,17 @@ def test_the_limit_of_a_line_is_that_of_its_residuals():
     assert found.quantification == pytest.approx((10 * deviation, 10 * deviation))
 
 
+def test_limits_of_a_line_through_means_are_those_of_one_scan():
+    """By hand: three scans of noise 0.2 each; a mean has a third of their variance."""
+    means = np.array([0.1, 1.9, 3.9, 6.1])
+    scans = [mean + np.array([[-0.2], [0.0], [0.2]]) for mean in means]
+    found = Line.of(series([0, 1, 2, 3], scans), 0)
+    deviation = np.sqrt(0.04 / 2 + 0.2**2 * (1 - 1 / 3)) / 2
+    assert found.limit().detection[0] == pytest.approx(3.3 * deviation)
+    once = line_of([0, 1, 2, 3], means).din_limit().detection[0]
+    assert found.din_limit().detection[0] == pytest.approx(once * deviation / (np.sqrt(0.02) / 2))
+
+
 def test_limits_by_din_are_those_of_its_example():
     """The example of DIN 32645, as the documentation of the R package chemCal has it.
 

@@ -25,6 +25,7 @@ def test_options_reach_the_reader(run):
     refused = run("--missing", "refuse")
     assert refused.exit_code == 2
     assert "row 3, column '10': found an empty or NaN cell" in refused.stderr
+    assert "(as --missing mask does" in refused.stderr
 
 
 def test_what_was_understood_and_chosen_is_proposed(tmp_path, run):

@@ -18,6 +18,7 @@ def computer(monkeypatch):
         ]
         monkeypatch.setattr(choice, "_card", lambda: cards[0][0] if cards else None)
         monkeypatch.setattr(sys, "platform", "darwin" if mps else "linux")
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(cards))
         monkeypatch.setattr(torch.cuda, "device_count", lambda: len(cards))
         monkeypatch.setattr(torch.cuda, "get_device_properties", about.__getitem__)
         monkeypatch.setattr(

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -118,18 +119,43 @@ def test_cards_of_the_kind_of_the_first_compute_alike(computer):
     assert all_alike(torch.device("cpu")) == [torch.device("cpu")]
 
 
-def test_a_card_is_what_torch_finds_and_looked_for_without_torch_where_there_is_no_driver():
+def test_a_card_is_what_torch_finds_and_looked_for_without_torch():
     code = (
         "import json, sys\n"
         "from geonode.compute import choice\n"
-        "found = choice._card()\n"
-        "print(json.dumps([found, 'torch' in sys.modules, choice._has_driver()]))"
+        "print(json.dumps([choice._card(), 'torch' in sys.modules]))"
     )
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, check=True, capture_output=True, text=True)
-    found, imported, has_driver = json.loads(result.stdout)
-    assert found == (torch.cuda.get_device_name() if torch.cuda.is_available() else None)
-    assert imported == has_driver
+    expected = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    assert json.loads(result.stdout) == [expected, choice.AMD.exists()]
+
+
+@pytest.mark.parametrize(
+    ("cards", "needed", "expected"),
+    [(2, "12.8", "B Card"), (0, "12.8", None), (2, "13.0", None), (2, None, None)],
+)
+def test_a_card_is_that_of_a_driver_as_new_as_torch_needs(monkeypatch, cards, needed, expected):
+    def answer(place, value):
+        place.value = value
+        return 0
+
+    driver = SimpleNamespace(
+        cuInit=lambda _: 0,
+        cuDeviceGetCount=lambda place: answer(place._obj, cards),
+        cuDriverGetVersion=lambda place: answer(place._obj, 12040),
+        cuDeviceGetName=lambda place, size, _: answer(place, b"B Card"[:size]),
+    )
+    monkeypatch.setattr(choice, "CDLL", lambda _: driver)
+    monkeypatch.setattr(choice, "run_path", lambda _: {"cuda": needed})
+    assert choice._card() == expected
+
+
+def test_a_card_that_torch_does_not_start_is_an_error_that_says_what_to_do(computer, monkeypatch):
+    computer(CARD)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(DeviceError, match=r"A Card, which torch .* set device to cpu"):
+        resolve("auto", precision())
 
 
 def test_a_driver_of_amd_is_enough_to_ask_torch(monkeypatch, tmp_path):

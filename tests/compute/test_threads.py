@@ -58,6 +58,24 @@ def test_items_are_computed_in_order_by_few_threads_that_start_no_more(cores, se
     assert reported == [1] * 24
 
 
+def test_products_in_threads_are_those_of_one_thread(monkeypatch):
+    """MKL divides other rows among two threads than among one, and rounds otherwise."""
+    monkeypatch.setattr(policy, "usable_cores", lambda: 2)
+    random = torch.Generator().manual_seed(0)
+    rows, columns, much = (
+        torch.rand(shape, dtype=torch.float64, generator=random) * size
+        for shape, size in (((200, 6, 12), 30), ((18, 12), 1), ((18,), 100))
+    )
+
+    def products(_):
+        return [torch.addmm(much, few, columns.T) for few in rows]
+
+    with threads(2), one_thread():
+        expected = products(0)
+        for found in in_threads(products, range(2)):
+            assert all(map(torch.equal, found, expected))
+
+
 def answers():
     """What the classes for users say of some samples, as bytes."""
     random = np.random.default_rng(0)

@@ -77,13 +77,25 @@ READ = {
         "ppb",
     ),
     "numbers of samples": text(above(["Sample", *"1234"], ["wavelength_nm", *NAMES])),
+    "levels with a unit above times": (text(above(["nm", *PPB], ["Time (s)", *"1234"])), "ppb"),
+    "samples that are levels above times": (
+        text(above(["Sample", *PPB], ["Laser", *"1234"], ["nm", *["Abs"] * 4])),
+        "ppb",
+    ),
+    "a row of scans": (text(above(["nm", *PPB], ["Replicate", *"1234"])), "ppb"),
+    "the unit above levels": (text(above(["nm", *["Conc. (ppb)"] * 4], ["", *NAMES])), "ppb"),
     # concentrations in names
     "substance and concentration": (text(wide([f"As_{name}ppb" for name in NAMES])), "ppb"),
     "in brackets": (text(wide([f"As ({name} mg/L)" for name in NAMES])), "mg/L"),
     "behind a blank": (text(wide([f"{name} mg/L" for name in NAMES])), "mg/L"),
+    "to the minus first": (text(wide([f"{name} mg mL⁻¹" for name in NAMES])), "mg mL⁻¹"),
     # layouts
     "unknown corner": (text(wide(PPB, "pixel")), "ppb", "1"),
+    "no corner above units": (text(wide(PPB, "")), "ppb", "1"),
+    "no axis below a name": (text(wide([f"{n} nM" for n in NAMES], "Sample")), "nM", "1"),
+    "levels in the corner": (text(wide(PPB, "Concentration")), "ppb", "1"),
     "both corners": (text(wide(corner="nm \\ conc (ppb)")), "ppb"),
+    "both corners, a slash": (text(wide(corner="nm / conc (ppb)")), "ppb"),
     "rows": (text(tall()), "ppb", "1"),
     "rows with units": text(tall("conc.", axis=[f"{at:g} nm" for at in AXIS])),
     "rows, unknown corner": (text(tall("As", PPB)), "ppb", "1"),
@@ -207,7 +219,12 @@ REFUSED = [
     (text(wide([f"As 1 {n}0 ppb" for n in "0123"])), "expected a concentration that is finite"),
     (text(wide(["0", "As -5 ppb", "10", "20"])), "'As -5 ppb'"),
     (text(wide([f"As_{name}ppb_10min" for name in NAMES])), "expected a concentration"),
+    (
+        text([["conc", *NAMES], *wide()[1:]]),
+        "found 'conc' above 400 to 430 and .*, of which either",
+    ),
     # several rows of header
+    (text(above(["Sample", *NAMES], ["nm", *["Abs"] * 4])), "row 1: .* which may number samples"),
     (text(above(wide()[0], ["", *"1234"])), "rows 1 and 2: found two rows that may be the conc"),
     (text(above(["Conc. (ppm)", *NAMES], ["nm", *["ppb"] * 4])), "in ppb and in ppm"),
     (text(above(["Wavelength", *NAMES], ["nm", "ppb", "ppm", "ppb", "ppb"])), "in ppm and in ppb"),
@@ -235,6 +252,9 @@ REFUSED = [
     # which way a table runs
     (text(wide(corner="x")), "row 1, column 1: found 'x', which does not tell whether"),
     # numbers that stand for none
+    (plain("0.7", '"3,619.0"'), "found '3,619.0', .* point, without marks of thousands"),
+    (plain("0.7", "n.d."), "found 'n.d.', expected a number .*; empty the cell if nothing was"),
+    (plain("0.7", ">4.0"), "found '>4.0', .* the detector was at its end"),
     (plain("0.7", "1e101"), r"expected finite numbers of at most 1e\+30"),
 ]
 

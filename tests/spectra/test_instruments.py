@@ -6,7 +6,7 @@ import pytest
 from geonode.errors import SpectraError
 from geonode.spectra.inspection import inspect_file
 from geonode.spectra.reading import Choices, read_spectra, read_table
-from tests.spectra.tables import AXIS, LEVELS, NAMES, SPECTRA, assert_series, cary, tall, text
+from tests.spectra.tables import AXIS, LEVELS, NAMES, SPECTRA, assert_series, cary, tall, text, wide
 
 BODY = [f"{at:g}\t{value:.10g}" for at, value in zip(AXIS, SPECTRA[1], strict=True)]
 
@@ -64,7 +64,7 @@ INSTRUMENTS = {
 @pytest.mark.parametrize(("content", "unit"), INSTRUMENTS.values(), ids=INSTRUMENTS)
 def test_two_columns_of_numbers_are_axis_and_signal(file, content, unit):
     content = "".join(content) if isinstance(content, list) else content
-    for name in ("a.txt", "a.DAT"):
+    for name in ("a.txt", "a.DAT", "a.dpt"):
         found = read_spectra(file(content, name))
         np.testing.assert_array_equal(found.axis, AXIS)
         np.testing.assert_array_equal(found.values, SPECTRA[1:2])
@@ -95,6 +95,9 @@ TABLES = {
     "no header above names": (samples(["", *"abcd"], CONC), "ppb", None),
     "R": (samples(["", *"1234"], CONC, axis=[f"X{at}" for at in HEADER]), "ppb", None),
     "prefixes": (samples(CONC, axis=[f"WL{at}" for at in HEADER]), "ppb", None),
+    "a column of units": (samples(["Conc", *NAMES], ["Unit", *["ppb"] * 4]), "ppb", None),
+    "temperatures": (samples(NAMED, ["Temperature (°C)", *"5678"], ["fat", *NAMES]), None, None),
+    "temperatures asked for": (samples(NAMED, ["Temperature", *NAMES]), None, "temperature"),
     "amount that counts": (samples(["octane", *"0123"]), None, "octane"),
 }
 
@@ -136,6 +139,38 @@ def test_row_numbers_are_no_concentrations(file, name, first):
         )
         choices = Choices(concentrations=file(f"name,conc\n{levels}", "b.csv"))
         assert_series(read_table(file(samples([name, *numbers])), choices=choices), axis_unit="1")
+
+
+def values_below(*columns):
+    """One row a value, below headers of columns about the samples."""
+    heads, *samples = zip(*columns, strict=True)
+    rows = zip(samples, ROWS, strict=True)
+    values = [[*about, *cell] for about, row in rows for cell in zip(HEADER, row[1:], strict=True)]
+    return text([[*heads, "nm", "Abs"], *values])
+
+
+ABOUT = ["Sample ID", "Date", "Time (s)", "Integration time (ms)", "Dilution", "Col", "Unnamed: 1"]
+
+
+@pytest.mark.parametrize("name", [*ABOUT, ""])
+def test_numbers_about_samples_are_no_concentrations(file, name):
+    numbers = [name, "7", "3", "8", "9"]
+    names = text([NAMED, [name or "Run", *numbers[1:]], ["nm", *["A"] * 4], *wide()[1:]])
+    for table in (samples(NAMED, numbers), values_below(NAMED, numbers), names):
+        with pytest.raises(SpectraError, match=r"found 'a', exp|expected those of|number samples"):
+            read_table(file(table))
+
+
+def test_units_beside_concentrations_are_theirs(file):
+    columns = ["Conc", *NAMES], ["Unit", "ppm", "ppm", "ppb", "ppm"]
+    for table in (samples(*columns), values_below(*columns)):
+        with pytest.raises(SpectraError, match=r"found concentrations in pp\w and in pp\w"):
+            read_table(file(table))
+
+
+def test_a_column_that_is_not_called_concentration_is_named(file, caplog):
+    read_table(file(samples(NAMED, ["fat", *NAMES])))
+    assert "column 'fat' is taken for the concentrations" in caplog.text
 
 
 FOOTER = "\n" + "".join(

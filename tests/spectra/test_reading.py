@@ -29,7 +29,7 @@ PPB = [f"{name} ppb" for name in NAMES]
 # windows, gaps, scans
 
 
-@pytest.mark.parametrize("cell", ["", "nan", " "])
+@pytest.mark.parametrize("cell", ["", "nan", " ", "NA"])
 @pytest.mark.parametrize("rows", [wide(), [wide()[0], *wide()[:0:-1]], tall("conc"), long()])
 def test_a_gap_is_refused_or_its_wavelength_is_masked(file, rows, cell):
     path = file(text([[cell if found == "0.6" else found for found in row] for row in rows]))

@@ -75,7 +75,10 @@ def read_excel(path: Path, sheet: str | None = None) -> Grid:
     except SpectraError:
         raise
     except Exception as error:  # openpyxl raises anything where a part is damaged
-        raise SpectraError(f"found a workbook that cannot be read ({error!r:.80})") from error
+        raise SpectraError(
+            f"found a workbook that cannot be read ({error!r:.80}), expected one as Excel writes "
+            "it; save it anew, or as .csv"
+        ) from error
     if not filled:
         raise SpectraError("found no cells in any sheet, expected a table in one")
     if sheet is not None:
@@ -160,11 +163,13 @@ class _Marks(NamedTuple):
         hidden: rows and columns that Excel does not show, for people.
         not_computed: cells of formulas without a saved value, by row.
         merged: place of the first cell of a range of one row, and its width, by row.
+        tall: last row of a range of one column, by its first row and its place.
     """
 
     hidden: list[str]
     not_computed: dict[int, str]
     merged: dict[int, list[tuple[int, int]]]
+    tall: dict[int, dict[int, int]]
 
     @classmethod
     def of(cls, xml: str) -> "_Marks":
@@ -184,11 +189,14 @@ class _Marks(NamedTuple):
         for cell, row in _FORMULA.findall(xml):
             not_computed.setdefault(int(row), cell + row)
         merged: dict[int, list[tuple[int, int]]] = {}
+        tall: dict[int, dict[int, int]] = {}
         for found in _MERGED.findall(xml):
             left, top, right, bottom = range_boundaries(found)
             if top == bottom:
                 merged.setdefault(top, []).append((left - 1, right - left + 1))
-        return cls(hidden, not_computed, merged)
+            elif left == right <= 20:  # the first columns are about samples
+                tall.setdefault(top, {})[left - 1] = bottom
+        return cls(hidden, not_computed, merged, tall)
 
     def filled(self, number: int, cells: list[str]) -> list[str]:
         """Cells of a row of the header, of which a merged one is above all of its columns."""
@@ -204,12 +212,18 @@ def _grid(sheet: Any, marks: _Marks) -> Grid:
     rows: list[Row] = []
     units: Units = {}
     width = 0
+    last_row: dict[int, int] = {}  # of ranges of one column, whose first cell is that of all rows
     for number, found in enumerate(_rows(sheet), start=1):
         cells = trimmed([_text(value) for value, _ in found])
         units |= {(number, at): unit for at, (_, unit) in enumerate(found) if unit is not None}
         width = max(width, len(cells))
         require_columns(width)
-        rows.append((number, marks.filled(number, cells)))
+        cells = marks.filled(number, cells)
+        for at, last in last_row.items():
+            if number <= last and at < min(len(cells), len(rows[-1][1])):
+                cells[at] = rows[-1][1][at]
+        last_row |= marks.tall.get(number, {})
+        rows.append((number, cells))
         _require_at_most(MOST_VALUES, width * len(rows), "cells")
     place_of = {column: at for at, column in enumerate(filled_columns(rows))}
     rows = [(number, [cells[at] for at in place_of if at < len(cells)]) for number, cells in rows]

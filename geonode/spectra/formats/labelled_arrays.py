@@ -203,7 +203,8 @@ def _role(data: Any, dim: Any) -> Role | None:
     """Role of a dimension or a variable by its name, or else by its attributes."""
     attributes = data[dim].attrs if dim in data.variables else {}
     said = (dim, *(attributes.get(key) for key in ("long_name", "standard_name", "units")))
-    return next((found for text in said if text and (found := role(str(text)))), None)
+    found = (role(str(text)) for text in said if text)
+    return next((one for one in found if one not in (None, "about")), None)
 
 
 def _variable(data: Any, roles: dict[str, Role | None]) -> tuple[str, Any]:

@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 from geonode.errors import SpectraError
-from geonode.spectra.headers import role
+from geonode.spectra.headers import labelled_level, level, role
 from geonode.spectra.layouts.columns import OneColumn, OneSpectrum
 from geonode.spectra.layouts.layout import Asked
 from geonode.spectra.layouts.long import OneRowAValue
@@ -87,7 +87,9 @@ def _refuse_without_a_header(grid: Grid, asked: Asked) -> None:
             f"{row}: found a plate of wells at one wavelength, expected spectra; export the "
             "spectral scan, one column a well below a row such as Wavelength, A1, A2"
         )
-    if to_number(header[0]) is not None or not (header[0] or why_rows(grid, asked)):
+    levels = (level(name) or labelled_level(name) for name in header[1:])
+    says = header[0] or why_rows(grid, asked) or all(one and one.unit for one in levels)
+    if to_number(header[0]) is not None or not says:
         raise SpectraError(
             f"{row}: found {header[0]!r}, expected a header that starts with the name of the axis, "
             "such as wavelength_nm, or with concentration above one row a spectrum; with "

@@ -25,13 +25,9 @@ from geonode.spectra.headers import (
     same_unit,
 )
 from geonode.spectra.layouts.layout import Asked, Fit, axis_of
-from geonode.spectra.layouts.rows import MOST_LEVELS, PLAUSIBLE, corner_parts, direction
+from geonode.spectra.layouts.rows import corner_parts, direction, refuse_turned
 from geonode.spectra.levels import numbered
 from geonode.spectra.sheet import Grid, Sheet, to_number
-
-FEWEST_EVEN = 10
-"""Headers from which even steps make an axis rather than levels."""
-
 
 _OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I)
 """Lines above a spectrum whose units are not of its axis."""
@@ -97,8 +93,10 @@ class OneColumn:
         if len(grid.headings) > 1:
             grid = merged(grid, series=asked.series)
         elif asked.series:
-            _refuse_turned(grid)
+            refuse_turned(grid, rows=False)
         of_rows, of_columns = corner_parts(grid.header[0])
+        if role(of_rows) in ("concentration", "other"):  # of the headers beside it
+            of_rows, of_columns = "axis", of_rows
         names = grid.header[1:]
         for column, name in enumerate(names, start=2):
             if role(name) == "axis":
@@ -123,36 +121,6 @@ class OneColumn:
             concentration_unit=concentration_header(of_columns)[1],
             signal=grid.signal,
             columns=True,
-        )
-
-
-def _refuse_turned(grid: Grid) -> None:
-    """Refuse a first cell that names an axis above levels, beside headers that look like an axis.
-
-    Raises:
-        SpectraError: the headers could be an axis, and the first column either could not in its
-            unit, or is shorter than they are, who are as even as an axis.
-    """
-    down, across = (
-        np.array([number for text in texts if (number := to_number(text)) is not None])
-        for texts in (grid.column(0), grid.header[1:])
-    )
-    if len(across) < len(grid.header) - 1 or len(down) < len(grid.rows):
-        return
-    low, high = PLAUSIBLE.get(axis_header(grid.header[0])[1], PLAUSIBLE["nm"])
-    is_axis, would_be_axis = (
-        bool((low <= found).all() and (found <= high).all()) for found in (down, across)
-    )
-    steps = np.diff(across)
-    would_be_axis = would_be_axis and bool((steps > 0).all() or (steps < 0).all())
-    even = len(across) >= FEWEST_EVEN and bool(np.allclose(steps, steps[:1], rtol=1e-3))
-    doubtful = not is_axis or (even and len(across) > len(down))
-    if would_be_axis and doubtful and len(down) <= MOST_LEVELS:
-        raise SpectraError(
-            f"{grid.place(1)}: found {grid.header[0]!r} above {down.min():g} to {down.max():g} and "
-            f"beside {across.min():g} to {across.max():g}: levels from {across.min():g} on, or an "
-            "axis in the header above one row a spectrum; write concentration in the first cell "
-            "if rows are the spectra, and units in the headers if columns are"
         )
 
 
@@ -218,17 +186,32 @@ def merged(grid: Grid, *, series: bool) -> Grid:
 
 
 def _concentrations(rows: list[Heading]) -> Heading | None:
-    """The row of concentrations; None if there is none."""
-    levels = [row for row in rows if row.is_of_levels]
+    """The row of concentrations; None if there is none.
+
+    Raises:
+        SpectraError: two rows may be it, or the only one numbers samples.
+    """
+    levels = [
+        row for row in rows if row.is_of_levels and role(row.corner) not in ("about", "replicate")
+    ]
+    with_units = [row for row in levels if all(to_number(cell) is None for cell in row.cells)]
+    unlike_names = [row for row in levels if role(row.corner) != "other"]
     for chosen in (
         [row for row in rows if role(row.corner) == "concentration"],
-        levels,
-        [row for row in levels if role(row.corner) != "other"],
+        with_units,
+        unlike_names,
     ):
         if len(chosen) == 1:
             return chosen[0]
     if not levels:
         return None
+    if len(levels) == 1:
+        (row,) = levels
+        raise SpectraError(
+            f"row {row.number}: found {row.corner!r} beside {', '.join(row.cells[:3])}, ..., which "
+            "may number samples; call the row concentration, or write the unit, such as 30 ppb, or "
+            "give concentrations in a second table (spectra.concentrations)"
+        )
     one, other = levels[:2]
     raise SpectraError(
         f"rows {one.number} and {other.number}: found two rows that may be the concentrations, "
@@ -239,7 +222,8 @@ def _concentrations(rows: list[Heading]) -> Heading | None:
 
 def _units(rows: list[Heading]) -> list[str | None]:
     """Unit of each concentration, from rows of the header and from their first cells."""
-    said = [[_unit(cell) for cell in row.cells] for row in rows]
+    headers = [[cell.partition("__r")[0] for cell in row.cells] for row in rows]
+    said = [[_unit(concentration_header(one)[1] or one) for one in row] for row in headers]
     said += [[concentration_header(row.corner)[1]] * len(row.cells) for row in rows]
     found: list[str | None] = [None] * len(rows[0].cells)
     for units in said:

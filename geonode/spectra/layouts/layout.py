@@ -55,10 +55,13 @@ def axis_of(
         found, own = wavelength(text) or (np.nan, None)
         if not np.isfinite(found):
             raise SpectraError(
-                f"{place}: found {text[:40]!r} on the axis, expected a finite number"
+                f"{place}: found {text[:40]!r} on the axis, expected a finite number, such as 400 "
+                "or 400 nm"
             )
         if own is not None and unit not in ("1", own):
-            raise SpectraError(f"{place}: found units {unit} and {own} on one axis")
+            raise SpectraError(
+                f"{place}: found units {unit} and {own} on one axis, expected one; convert it first"
+            )
         axis[at], unit = found, own or unit
     return axis, unit
 

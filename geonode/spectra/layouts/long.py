@@ -12,7 +12,7 @@ from geonode.spectra.headers import (
     role,
 )
 from geonode.spectra.layouts.layout import Asked, Fit, is_marked_amount
-from geonode.spectra.layouts.rows import texts_of
+from geonode.spectra.layouts.rows import amount_texts, texts_of
 from geonode.spectra.levels import numbered
 from geonode.spectra.sheet import Amount, Grid, Sheet, require_values, to_number
 
@@ -58,7 +58,6 @@ class OneRowAValue:
                 "concentrations or samples, one of wavelengths, one of values and at most one of "
                 "replicates; remove the others"
             )
-        at_axis = roles.index("axis")
         (at_value,) = [at for at, one in enumerate(roles) if one is None and at not in left]
         amounts, sample, replicate = (
             [at for at, one in enumerate(roles) if one == wanted]
@@ -66,7 +65,7 @@ class OneRowAValue:
         )
         of_series = asked.series and bool(amounts)  # samples of the same amounts are scans of them
         keys = [*(amounts if of_series or not sample else ()), *sample, *replicate]
-        texts = {at: texts_of(grid, at) for at in keys}
+        texts = {at: (amount_texts if at in amounts else texts_of)(grid, at) for at in keys}
         said = {cell: level(cell) or cell for of in texts.values() for cell in {*of}}  # 10 is 10.0
         each = list(zip(*([said[cell] for cell in texts[at]] for at in keys), strict=True))
         first = dict(zip(reversed(each), reversed(range(len(each))), strict=True))
@@ -75,7 +74,7 @@ class OneRowAValue:
         spectra = [spectrum_of[key] for key in each]
         names = [", ".join(texts[at][row] for at in sample or amounts) for row in order]
         at_name = (sample or amounts)[0]
-        wavelengths = grid.column_of_numbers(at_axis)
+        wavelengths = grid.column_of_numbers(at_axis := roles.index("axis"))
         wrong = np.flatnonzero(~np.isfinite(wavelengths))
         if wrong.size:
             raise SpectraError(
@@ -96,7 +95,8 @@ class OneRowAValue:
             known[cell] = row
             values[cell] = value
         axis_name, axis_unit = axis_header(grid.header[at_axis])
-        skipped = tuple(f"column {grid.header[at]!r}" for at in left)
+        unused = [at for at, one in enumerate(roles) if at in left or one == "about"]
+        skipped = tuple(f"column {grid.header[at]!r}" for at in unused)
         scans = "samples are scans" if of_series and sample else ""
         called = [at for at in amounts if _called(header[at]) == "concentration"]
         return Sheet(
@@ -133,7 +133,7 @@ def _roles(grid: Grid) -> list[Role | None]:
     numbers = [at for at, one in enumerate(roles) if one is None and not _is_text(grid.column(at))]
     if "other" in roles and len(numbers) > 1:
         samples = grid.column(roles.index("other"))
-        for at in numbers:
+        for at in filter(grid.header.__getitem__, numbers):
             if len({*zip(samples, grid.column(at), strict=True)}) == len({*samples}):
                 roles[at] = "concentration"
     return roles

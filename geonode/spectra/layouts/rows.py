@@ -1,5 +1,6 @@
 """One row a spectrum: columns about the sample, and the axis in the header."""
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -8,6 +9,7 @@ import numpy as np
 from geonode.errors import SpectraError
 from geonode.spectra.headers import (
     AXIS_OF_UNIT,
+    CONCENTRATION_UNIT,
     axis_header,
     concentration_header,
     level,
@@ -18,7 +20,7 @@ from geonode.spectra.headers import (
 from geonode.spectra.layouts.layout import Asked, Fit, axis_of, is_marked_amount
 from geonode.spectra.layouts.table_place import counts_rows
 from geonode.spectra.levels import numbered
-from geonode.spectra.sheet import Amount, Grid, Sheet, to_number
+from geonode.spectra.sheet import EMPTY, Amount, Grid, Sheet, to_number
 from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS
 
 PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
@@ -30,18 +32,18 @@ INDEX_NAMES = {
 }
 """Headers of a column that counts rows (lower case)."""
 
-EMPTY = ("", "nan", "na", "n/a", "none", "-")
-"""Cells of a sample whose amount is not known (lower case)."""
+FEWEST_EVEN = 10
+"""Numbers from which even steps make an axis rather than levels."""
 
 Way = Literal["columns", "rows"] | None
 
 
 def corner_parts(corner: str) -> tuple[str, str]:
-    r"""What a first cell such as `wavelength \ concentration` says of rows and of columns.
+    r"""What a first cell such as `wavelength \ conc` or `nm / ppm` says of rows and of columns.
 
     Of columns, an empty text if it says one thing.
     """
-    parts = [part.strip() for part in corner.split("\\")]
+    parts = [part.strip() for part in re.split(r"[\\/]", corner)]
     if len(parts) == 2 and {role(part) for part in parts} == {"axis", "concentration"}:
         return parts[0], parts[1]
     return corner, ""
@@ -58,7 +60,9 @@ def direction(grid: Grid, asked: Asked) -> tuple[Way, str]:
     found: tuple[Way, str] = (None, f"{corner!r} does not tell which way the spectra run")
     if role(corner) == "axis":
         found = ("columns", f"the first header, {corner[:40]!r}, names an axis")
-    elif role(corner) in ("concentration", "other"):
+    elif role(corner) in ("concentration", "other") and (
+        counts_rows(grid.column(0)) or any(map(wavelength, header[1:]))
+    ):
         found = ("rows", f"the first header, {corner[:40]!r}, is about samples")
     elif said := why_rows(grid, asked):
         found = ("rows", said)
@@ -132,6 +136,42 @@ def _said_of_samples(grid: Grid, about: Sequence[int], asked: Asked) -> int | No
     return None
 
 
+def refuse_turned(grid: Grid, *, rows: bool) -> None:
+    """Refuse a first cell that names the axis where the levels are, or the levels where it is.
+
+    Args:
+        grid: a table of numbers below and beside its first cell.
+        rows: whether the first cell says that rows are the spectra.
+
+    Raises:
+        SpectraError: the levels could be an axis, and the axis either could not in its unit, or is
+            shorter than they are, who are as even as an axis.
+    """
+    down, across = (
+        np.array([number for text in texts if (number := to_number(text)) is not None])
+        for texts in (grid.column(0), grid.header[1:])
+    )
+    if len(across) < len(grid.header) - 1 or len(down) < len(grid.rows):
+        return
+    axis, levels = (across, down) if rows else (down, across)
+    unit = axis_header(corner_parts(grid.header[0])[rows])[1]
+    low, high = PLAUSIBLE.get(unit, PLAUSIBLE["nm"])
+    is_axis, would_be_axis = (
+        bool((low <= found).all() and (found <= high).all()) for found in (axis, levels)
+    )
+    steps = np.diff(levels)
+    would_be_axis = would_be_axis and bool((steps > 0).all() or (steps < 0).all())
+    even = len(levels) >= FEWEST_EVEN and bool(np.allclose(steps, steps[:1], rtol=1e-3))
+    doubtful = not is_axis or (even and len(levels) > len(axis))
+    if would_be_axis and doubtful and len(axis) <= MOST_LEVELS:
+        raise SpectraError(
+            f"{grid.place(1)}: found {grid.header[0]!r} above {down.min():g} to {down.max():g} and "
+            f"beside {across.min():g} to {across.max():g}, of which either may be the axis; write "
+            "concentration in the first cell and headers such as 400 nm if rows are the spectra, "
+            "or wavelength_nm and headers such as 10 ppb if columns are"
+        )
+
+
 class OneRow:
     """One row a spectrum; names, groups and amounts stand beside the axis of the header."""
 
@@ -157,6 +197,8 @@ class OneRow:
                     "samples to the front, or remove it"
                 )
         about = [at for at in range(len(header)) if at not in axis]
+        if asked.series and about == [0]:
+            refuse_turned(grid, rows=True)
         corner, of_columns = corner_parts(header[0])
         axis_name, unit = axis_header(of_columns)
         amounts = amounts_of(grid, about)
@@ -190,7 +232,7 @@ class OneRow:
             understood=grid.understood.also(
                 skipped=(f"columns {', '.join(others)}",) if others else ()
             ),
-            of_samples=counts or roles[at_names or about[0]] == "other",
+            of_samples=counts or roles[at_names or about[0]] not in (None, "concentration"),
             concentration_unit=concentration_header(told)[1] if is_named else None,
             amounts=tuple(amounts.values()) if asked.series else (),
         )
@@ -200,6 +242,16 @@ def texts_of(grid: Grid, column: int) -> list[str]:
     """Texts of one column, levels among them with a decimal point."""
     cells = grid.column(column)
     return cells if grid.decimal == "." else [with_point(cell) for cell in cells]
+
+
+def amount_texts(grid: Grid, column: int) -> list[str]:
+    """Texts of one column of amounts, with the units that a column called unit gives."""
+    cells = texts_of(grid, column)
+    named = [at for at, name in enumerate(grid.header) if name.lower() in ("unit", "units")]
+    return [
+        f"{cell} {unit}" if cell and re.fullmatch(CONCENTRATION_UNIT, unit) else cell
+        for cell, unit in zip(cells, grid.column(named[0]) if named else cells, strict=True)
+    ]
 
 
 def amounts_of(grid: Grid, about: Sequence[int]) -> dict[int, Amount]:
@@ -216,13 +268,14 @@ def amounts_of(grid: Grid, about: Sequence[int]) -> dict[int, Amount]:
         at for at in about if role(header[at]) == "concentration" or is_marked_amount(header[at])
     ]
     for at in about:
-        cells = texts_of(grid, at)
+        cells, means = amount_texts(grid, at), role(header[at])
         if at not in called and (
-            role(header[at]) is not None
+            means not in (None, "about")
+            or not header[at]
             or not all(level(cell) or cell.lower() in EMPTY for cell in cells)
         ):
             continue
         places = [f"row {row}, column {at + 1}" for row in grid.row_numbers]
-        is_sure = at in called or not (called or counts_rows(grid.column(at)))
+        is_sure = at in called or not (called or means or counts_rows(grid.column(at)))
         found[at] = Amount(header[at], cells, places, is_sure)
     return found

@@ -216,6 +216,18 @@ def test_what_is_no_workbook_or_unpacks_to_too_much_is_not_opened(workbook, file
         read_table(file("nm,0,1,2,3\n", "a.xlsx"))
 
 
+def test_a_cell_over_several_rows_is_in_each(workbook):
+    rows = numbers(tall("conc"))
+    path = workbook([["conc", "scan", *rows[0][1:]], *([r[0], 1, *r[1:]] for r in rows[1:])])
+    book = openpyxl.load_workbook(path)
+    book.active.insert_rows(4)
+    for column, value in enumerate([None, 2, *rows[2][1:]], start=1):
+        book.active.cell(4, column, value)
+    book.active.merge_cells("A3:A4")
+    book.save(path)
+    assert [len(scans) for scans in read_table(path).scans] == [1, 2, 1, 1]
+
+
 def test_hidden_and_merged_cells(workbook):
     path = workbook(
         [["nm", "0 ppb", None, "5 ppb", "9 ppb", "20 ppb"], *([n] * 6 for n in range(4))]
