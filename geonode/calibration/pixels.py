@@ -96,7 +96,8 @@ class MixturePixels:
         return found | {"misfit": ("1", "distance from the samples over the largest that fits")}
 
     def require_resolution(self, axis: Float[np.ndarray, "found"]) -> None:
-        """Nothing: there are no levels to tell apart."""
+        """Refuse an axis too coarse to tell the samples apart."""
+        require_resolution(self.calibration, self.series, axis)
 
     def on(self, place: torch.device) -> Estimating:
         """Function that estimates complete spectra on a device."""

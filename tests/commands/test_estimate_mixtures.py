@@ -10,6 +10,7 @@ from geonode.calibration.mixture_file import MixtureFile
 from geonode.calibration.saved import load_calibration, save_calibration
 from tests.commands.calling import call
 from tests.commands.test_calibrate_mixtures import AXIS, UNKNOWN, frame, table
+from tests.estimation.images import store
 from tests.mixtures import beer
 from tests.stages.conftest import assert_refused
 
@@ -101,6 +102,8 @@ def test_a_control_fails_by_the_substance_that_is_wrong(made, tmp_path):
 
 WRONG = {
     "axis": (["short.csv"], "axis: found 402 to 518, expected all of 400 to 518"),
+    "coarse": (["coarse.csv"], "axis: found steps of 24, at which the spectrum of "),
+    "coarse image": (["coarse.zarr"], " of lead of the series itself is estimated as "),
     "too few numbers": (["day.csv", "--control", "QC=2"], "NAME and amounts of lead and zinc"),
     "negative": (["day.csv", "--control", "QC=2,-1"], "none negative"),
     "no number": (["day.csv", "--control", "QC=2,x"], "such as QC=20,20"),
@@ -119,11 +122,17 @@ def test_what_is_wrong_is_one_line(made, tmp_path, monkeypatch, words, message):
     for name in ("day.csv", "judged.csv"):
         (tmp_path / name).write_bytes((made / name).read_bytes())
     named(beer.spectra(UNKNOWN), [*"abcd"]).drop(columns="400").to_csv("short.csv", index=False)
+    some = [0, 12, 24, 36, 48, 59]
+    coarse = named(beer.spectra(UNKNOWN), [*"abcd"])[["sample", *map(str, AXIS[some])]]
+    coarse.to_csv("coarse.csv", index=False)
+    values = coarse.to_numpy()[:, 1:].astype(float).reshape(2, 2, -1)
+    store(tmp_path / "coarse.zarr", values, AXIS[some].astype(float))
     table(UNKNOWN, ["y_lead (ppm)", "y_iron (ppm)"]).to_csv("other.csv", index=False)
     table(UNKNOWN, ["y_lead (g/L)", "y_zinc (g/L)"]).to_csv("unit.csv", index=False)
     table(np.vstack([UNKNOWN, [[5, 12]]])).to_csv("outside.csv", index=False)
     content = (made / "made/calibration.safetensors").read_bytes()
     (tmp_path / "bad.safetensors").write_bytes(content[:-9] + b"x" + content[-8:])
     known = ["--calibration", made / "made/calibration.safetensors"]
-    assert_refused(call("estimate", *known, *words, "--out", "out.csv"), message)
-    assert not (tmp_path / "out.csv").exists()
+    out = f"out{'.zarr' if words[0] == 'coarse.zarr' else '.csv'}"
+    assert_refused(call("estimate", *known, *words, "--out", out), message)
+    assert not (tmp_path / out).exists()
