@@ -1,7 +1,7 @@
 """Designs of several substances, as `geonode inspect` and `geonode next` tell them."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from geonode.spectra.mixture_series import MixtureSeries, sheet_and_mixtures
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.sense import doubts_of_cells
 from geonode.terminal import tell
+
+if TYPE_CHECKING:
+    from geonode.posterior.next_levels import Proposal
 
 
 def inspect_mixtures(parameters: SpectraParameters, options: str, *, as_json: bool) -> bool:
@@ -67,14 +70,13 @@ def inspect_mixtures(parameters: SpectraParameters, options: str, *, as_json: bo
     return True
 
 
-def next_mixtures(file: Path, series: MixtureSeries, count: int, *, as_json: bool) -> None:
-    """Propose the mixtures to prepare next.
+def next_mixtures(file: Path, series: MixtureSeries, count: int) -> "list[Proposal]":
+    """The mixtures to prepare next.
 
     Args:
         file: the file.
         series: its samples.
         count: how many to propose.
-        as_json: whether to print JSON.
 
     Raises:
         MixtureError: the amounts cannot calibrate.
@@ -84,16 +86,7 @@ def next_mixtures(file: Path, series: MixtureSeries, count: int, *, as_json: boo
 
     with errors_of_file(file.name):
         design = Design.of(series.amounts, series.substances)
-    found = propose_mixtures(ForwardModel.of(design, series.signal), count)
-    if as_json:
-        content = {"substances": list(series.substances), "units": list(series.units)}
-        echo_json(content | {"next": [one._asdict() | {"gain": one.gain} for one in found]})
-        return
-    lines = [[*series.named, "error there", "gain"]]
-    for one in found:
-        amounts = [f"{amount:.4g}" for amount in one.amounts]
-        lines.append([*amounts, f"{one.expected_error:.3g}", f"{one.gain:.0%}"])
-    tell("\n".join(aligned(lines)))
+    return propose_mixtures(ForwardModel.of(design, series.signal), count)
 
 
 def _design(series: MixtureSeries) -> dict[str, Any]:

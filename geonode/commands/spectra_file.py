@@ -263,18 +263,21 @@ def next_levels(
         target=target,
     )
     if (mixtures := read_mixtures(parameters)) is not None:
-        next_mixtures(file, mixtures, count, as_json=as_json)
-        return
-    series = read_series_csv(parameters)
-    with bar("comparing concentrations", count) as report:
-        found = propose(series.concentrations, series.signal, count, report)
-    unit = series.labels["concentration_unit"]
+        found, named = next_mixtures(file, mixtures, count), mixtures.named
+        content: dict[str, Any] = {"substances": mixtures.substances, "units": mixtures.units}
+    else:
+        series = read_series_csv(parameters)
+        with bar("comparing concentrations", count) as report:
+            found = propose(series.concentrations, series.signal, count, report)
+        content = {"unit": series.labels["concentration_unit"]}
+        named = [labelled("concentration", content["unit"])]
     if as_json:
-        echo_json({"unit": unit, "next": [one._asdict() | {"gain": one.gain} for one in found]})
+        echo_json(content | {"next": [one._asdict() | {"gain": one.gain} for one in found]})
         return
-    lines = [(labelled("concentration", unit), "error there", "gain")]
+    lines = [[*named, "error there", "gain"]]
     for one in found:
-        lines.append((f"{one.concentration:.4g}", f"{one.expected_error:.3g}", f"{one.gain:.0%}"))
+        amounts = [f"{amount:.4g}" for amount in one.amounts]
+        lines.append([*amounts, f"{one.expected_error:.3g}", f"{one.gain:.0%}"])
     tell("\n".join(aligned(lines)))
 
 
