@@ -64,7 +64,9 @@ def test_left_out_estimates_are_those_of_fits_that_never_saw_the_composition(fit
         ours = np.diag(sizes[0] ** -POWER / np.sum(sizes**-POWER, axis=0))
         shares = fitted.weights[1:] / fitted.weights[1:].sum(axis=0)
         of_rest = np.sum(shares[:, None] * errors[1:, ~out], axis=0)
-        rest = (np.eye(2) - ours) @ (of_rest.T @ of_rest / len(of_rest)) @ (np.eye(2) - ours)
+        moment = of_rest.T @ of_rest / len(of_rest)
+        moment[[0, 1], [1, 0]] *= len(of_rest) / (len(of_rest) + 4)
+        rest = (np.eye(2) - ours) @ moment @ (np.eye(2) - ours)
         for own, whole in zip(modes.covariance, fitted.spread[out], strict=True):
             np.testing.assert_allclose(whole, ours @ own @ ours + rest, rtol=1e-6)
 
