@@ -85,6 +85,10 @@ class MixtureFile(AnyCalibration[UnknownMixture]):
             for at, (name, fits) in enumerate(zip(spectra.names, found.fits, strict=True))
         ]
 
+    def _estimates(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = self.calibration.estimate(values)
+        return found.amounts, found.intervals
+
     @property
     def substances(self) -> list[str]:
         """Names of the substances, with units if these differ."""

@@ -64,7 +64,7 @@ class LevelPixels:
             middle, ends = calibration.estimate(spectra)
             (low, high), ambiguous = ends.T, np.zeros_like(ambiguous)
         levels = self.series.concentrations
-        outside = (middle < levels[0]) | (middle > levels[-1])
+        outside = ((middle < levels[0]) & (levels[0] > 0)) | (middle > levels[-1])
         flags = AMBIGUOUS * ambiguous + MISFIT * (found.p_value < SMALLEST_P) + OUTSIDE * outside
         return np.stack([middle, low, high, found.p_value]), flags.astype(np.uint8)
 

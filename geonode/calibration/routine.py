@@ -255,7 +255,8 @@ def _control(text: str, several: Sequence[str]) -> tuple[str, list[float]]:
         known = [float(one) for one in (numbers.split(",") if several else [numbers])]
     except ValueError:
         known = []
-    if not name or len(known) != max(len(several), 1) or not 0 <= min(known) <= max(known) < np.inf:
+    # NaN passes a minimum, and not a sum.
+    if not name or len(known) != max(len(several), 1) or not 0 <= min(known) <= sum(known) < np.inf:
         expected = "NAME=CONCENTRATION, a number that is not negative, such as QC=20"
         if several:
             such = ",".join("20" for _ in several)

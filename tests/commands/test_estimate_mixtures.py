@@ -8,6 +8,7 @@ import pytest
 
 from geonode.calibration.mixture_file import MixtureFile
 from geonode.calibration.saved import load_calibration, save_calibration
+from geonode.errors import SpectraError
 from tests.commands.calling import call
 from tests.commands.test_calibrate_mixtures import AXIS, UNKNOWN, frame, table
 from tests.estimation.images import store
@@ -48,6 +49,7 @@ def estimate(made, *words):
     return call("estimate", *words, "--calibration", made / "made/calibration.safetensors")
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_what_is_read_back_estimates_to_the_last_bit(made, tmp_path):
     path = made / "made/calibration.safetensors"
     found = load_calibration(path)
@@ -59,6 +61,12 @@ def test_what_is_read_back_estimates_to_the_last_bit(made, tmp_path):
     np.testing.assert_array_equal(one.amounts, other.amounts)
     np.testing.assert_array_equal(one.intervals, other.intervals)
     np.testing.assert_allclose(one.amounts, UNKNOWN, atol=0.1)
+    amounts, ends = found.estimate(beer.spectra(UNKNOWN))  # as measured
+    np.testing.assert_array_equal(amounts, one.amounts)
+    np.testing.assert_array_equal(ends, one.intervals)
+    for wrong in (signal[0], signal[:0], signal[:, 1:], np.nan * signal):
+        with pytest.raises(SpectraError, match=re.escape(f"of shape {wrong.shape}, or NaN")):
+            found.estimate(wrong)
 
 
 def test_digits_are_those_of_calibrate_and_a_misfit_ends_with_status_1(made, tmp_path):
@@ -106,6 +114,7 @@ WRONG = {
     "coarse image": (["coarse.zarr"], " of lead of the series itself is estimated as "),
     "too few numbers": (["day.csv", "--control", "QC=2"], "NAME and amounts of lead and zinc"),
     "negative": (["day.csv", "--control", "QC=2,-1"], "none negative"),
+    "nan": (["day.csv", "--control", "QC=2,nan"], "none negative"),
     "no number": (["day.csv", "--control", "QC=2,x"], "such as QC=20,20"),
     "standards": (["day.csv", "--standards", "judged.csv"], "a line corrects one substance"),
     "no amounts": (["day.csv", "--validation", "day.csv"], "expected amounts of lead and zinc"),
