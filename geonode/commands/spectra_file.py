@@ -161,6 +161,7 @@ def calibrate(
         require_folder,
         write_calibration,
     )
+    from geonode.report.results import result_tables  # noqa: PLC0415
     from geonode.spectra.mixture_series import read_mixtures  # noqa: PLC0415
     from geonode.spectra.reading import Choices  # noqa: PLC0415
     from geonode.spectra.series import read_series_csv  # noqa: PLC0415
@@ -194,7 +195,7 @@ def calibrate(
     failed = tell_checks(found)
     tell(found.sentence)
     if isinstance(found, MixtureFile):
-        unknowns = ["", *shown_mixtures(found)] if routine.unknowns else []
+        unknowns = ["", *shown_mixtures(result_tables(found)[0])] if routine.unknowns else []
         tell("\n".join(["", *shown_errors(found), *unknowns]))
     by = f", unknowns estimated by {found.method}" if routine.unknowns else ""
     note(f"{found.counted} calibrated{by} -> {folder / 'index.html'}")

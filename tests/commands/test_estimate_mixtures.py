@@ -103,6 +103,7 @@ def test_a_control_fails_by_the_substance_that_is_wrong(made, tmp_path):
     first, *_ = [line for line in result.output.splitlines() if "failed" in line]
     assert first.startswith("error: control QC, zinc (day.csv) failed: ")
     assert re.search("control QC, lead .* passed", result.output)
+    assert re.search(r"day.csv +b .* a control failed\n", result.output)
     found = pd.read_excel(tmp_path / "out.xlsx", sheet_name=None)
     assert [*found] == ["unknowns", "controls", "record"]
     assert (found["unknowns"]["remark"].str.endswith("a control failed")).all()
