@@ -94,6 +94,7 @@ def test_validation_takes_substances_by_name(made):
         assert float(number) == pytest.approx(np.sqrt((away**2).mean()), rel=1e-2)
     page = (made / "made/index.html").read_text()
     assert "geonode estimate FILE --calibration" in page
+    assert re.search(r"intervals\. Validation with 4 spectra \(\S*judged.csv, zinc\)", page)
 
 
 def test_a_control_fails_by_the_substance_that_is_wrong(made, tmp_path):
