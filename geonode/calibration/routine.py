@@ -61,23 +61,27 @@ class Known:
         choices = _suiting(file, choices)
         if isinstance(series, MixtureSeries):
             spectra, amounts, units = _mixtures(file, choices, series.substances)
-            known, expected = series.amounts, series.units
+            known, expected, substances = series.amounts, series.units, series.substances
         else:
             spectra, levels, unit = read_known(file, choices)
             amounts, units = levels[:, None], (unit or "1",)
             known, expected = series.concentrations[:, None], (series.labels["concentration_unit"],)
+            substances = ("",)
         with errors_naming(file):
-            for column, own, unit, one in zip(amounts.T, known.T, units, expected, strict=True):
+            each = zip(substances, amounts.T, known.T, units, expected, strict=True)
+            for substance, column, own, unit, one in each:
                 if "1" not in (unit, one) and not same_unit(unit, one):
                     raise SpectraError(
                         f"found concentrations in {unit}, expected {one} as in the calibration"
                     )
                 low, high = float(own.min()), float(own.max())
-                outside = column[(column < low) | (column > high)]
-                if outside.size:
+                outside = (column < low) | (column > high)
+                if outside.any():
+                    at = int(outside.argmax())
                     raise SpectraError(
-                        f"found a concentration of {quantity(float(outside[0]), one)}, expected "
-                        f"{low:g} to {quantity(high, one)} as calibrated; leave it out"
+                        f"{_of(spectra.names[at], substance)}: found a concentration of "
+                        f"{quantity(float(column[at]), one)}, expected {low:g} to "
+                        f"{quantity(high, one)} as calibrated; leave it out"
                     )
             require_axis(series, spectra)
         return cls(file, choices.concentrations, spectra, amounts)

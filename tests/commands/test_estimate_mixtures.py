@@ -122,7 +122,10 @@ WRONG = {
     "no amounts": (["day.csv", "--validation", "day.csv"], "expected amounts of lead and zinc"),
     "substances": (["day.csv", "--validation", "other.csv"], "found lead and iron, expected"),
     "unit": (["day.csv", "--validation", "unit.csv"], "found concentrations in g/L, expected ppm"),
-    "range": (["day.csv", "--validation", "outside.csv"], "found a concentration of 12 ppm"),
+    "range": (
+        ["day.csv", "--validation", "outside.csv"],
+        "row 6, zinc: found a concentration of 12",
+    ),
     "damaged": (["day.csv", "--calibration", "bad.safetensors"], "found a damaged file"),
 }
 
