@@ -1,14 +1,14 @@
-"""Designs of several substances, as `geonode inspect` and `geonode next` tell them."""
+"""Designs of several substances, as `geonode inspect` tells them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from geonode.commands.common import aligned, echo_json
 from geonode.config import SpectraParameters
 from geonode.errors import GeonodeError
-from geonode.mixtures.design import Design, errors_of_file
+from geonode.mixtures.design import Design
 from geonode.spectra.inspection import (
     in_lines,
     noise_along_the_axis,
@@ -20,9 +20,6 @@ from geonode.spectra.mixture_series import MixtureSeries, sheet_and_mixtures
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.sense import doubts_of_cells
 from geonode.terminal import tell
-
-if TYPE_CHECKING:
-    from geonode.posterior.next_levels import Proposal
 
 
 def inspect_mixtures(parameters: SpectraParameters, options: str, *, as_json: bool) -> bool:
@@ -68,25 +65,6 @@ def inspect_mixtures(parameters: SpectraParameters, options: str, *, as_json: bo
     lines += ["", *(f"doubt: {line}" for line in found["doubts"]), *aligned(commands)]
     tell("\n".join(lines))
     return True
-
-
-def next_mixtures(file: Path, series: MixtureSeries, count: int) -> "list[Proposal]":
-    """The mixtures to prepare next.
-
-    Args:
-        file: the file.
-        series: its samples.
-        count: how many to propose.
-
-    Raises:
-        MixtureError: the amounts cannot calibrate.
-    """
-    from geonode.mixtures.forward import ForwardModel  # noqa: PLC0415 - torch
-    from geonode.mixtures.next_compositions import propose_mixtures  # noqa: PLC0415
-
-    with errors_of_file(file.name):
-        design = Design.of(series.amounts, series.substances)
-    return propose_mixtures(ForwardModel.of(design, series.signal), count)
 
 
 def _design(series: MixtureSeries) -> dict[str, Any]:

@@ -247,7 +247,9 @@ def next_levels(
     Each is where the predicted spectrum is least certain, or a mixture that makes it surer
     everywhere. The gain is how much this standard should reduce the total error.
     """
-    from geonode.commands.mixture_design import next_mixtures  # noqa: PLC0415
+    from geonode.mixtures.design import Design, errors_of_file  # noqa: PLC0415
+    from geonode.mixtures.forward import ForwardModel  # noqa: PLC0415
+    from geonode.mixtures.next_compositions import propose_mixtures  # noqa: PLC0415
     from geonode.posterior.next_levels import propose  # noqa: PLC0415
     from geonode.spectra.mixture_series import read_mixtures  # noqa: PLC0415
     from geonode.spectra.series import labelled, read_series_csv  # noqa: PLC0415
@@ -264,7 +266,10 @@ def next_levels(
         target=target,
     )
     if (mixtures := read_mixtures(parameters)) is not None:
-        found, named = next_mixtures(file, mixtures, count), mixtures.named
+        with errors_of_file(file.name):
+            design = Design.of(mixtures.amounts, mixtures.substances)
+            found = propose_mixtures(ForwardModel.of(design, mixtures.signal), count)
+        named = mixtures.named
         content: dict[str, Any] = {"substances": mixtures.substances, "units": mixtures.units}
     else:
         series = read_series_csv(parameters)

@@ -169,7 +169,7 @@ class MixtureCalibration:
             report: called after every fold.
 
         Raises:
-            MixtureError: as `Design.of`, or there are not as many spectra, or they are all equal.
+            MixtureError: as `Design.of` and `ForwardModel.of`, or there are not as many spectra.
             SpectraError: numbers are of no usual size.
         """
         design = Design.of(amounts, names)
@@ -357,5 +357,3 @@ def _require_spectra(spectra: np.ndarray, count: int) -> None:
             "spectra, one of each"
         )
     require_size(spectra)
-    if not np.ptp(spectra, axis=0).any():
-        raise MixtureError("spectra: found the same one in all samples, expected some that differ")
