@@ -307,8 +307,9 @@ def _law(
         products = (along * error).cumsum(1)[:, ranks - 1, None]
         precisions = (pulls + TINY) * prior
         moved = products - (pulls * (away @ prior)).transpose(0, 1)[:, None]
-        errors = torch.linalg.solve(squares + precisions, moved[..., None])[..., 0]
-        relative = (errors / ranges).clamp(-1, 1).square().mean(0)
+        # Singular where leading scores tell nothing of a substance: the error is the range.
+        errors = torch.linalg.solve_ex(squares + precisions, moved[..., None])[0][..., 0]
+        relative = (errors / ranges).nan_to_num(1.0).clamp(-1, 1).square().mean(0)
         totals = torch.log(relative + 1e-12).mean(2)
         if (total := float(totals.min())) < best:
             rank, pull = divmod(int(totals.argmin()), len(PULLS))

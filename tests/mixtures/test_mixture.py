@@ -138,6 +138,13 @@ def test_linear_mixtures_are_recovered_exactly():
     assert np.ptp(estimates.intervals, axis=2).max() < 1e-6
 
 
+def test_spectra_that_tell_nothing_are_errors_as_large_as_the_range():
+    alike = np.ones_like(SIGNAL)
+    alike[:2] = 2.0
+    found = MixtureCalibration.of(alike, KNOWN)
+    assert (found.rmsep["combined"] > 0.2 * found.design.ranges).all()
+
+
 def test_one_substance_is_estimated_nearly_as_well_as_can_be():
     """Errors about as small as the bound of Cramer and Rao, for a known pure spectrum and noise."""
     known, unknown = beer.amounts(20, 1), np.clip(beer.amounts(60, 1, seed=3), 1, 9)
