@@ -129,6 +129,31 @@ class AnyCalibration(ABC, Generic[E]):
                 wrongly, or a spectrum is too flat for a step of the preprocessing.
         """
 
+    def estimate(
+        self, spectra: Float[np.ndarray, "unknown wavelength"]
+    ) -> tuple[Float[np.ndarray, "unknown *substance"], Float[np.ndarray, "unknown *substance 2"]]:
+        """Amounts of unknown spectra, of one substance or of each, and their 90% intervals.
+
+        Args:
+            spectra: as measured, on the axis of the series; they are preprocessed as it was.
+
+        Raises:
+            SpectraError: spectra are not finite, too flat, or have other wavelengths.
+        """
+        axis = self.series.axis
+        is_table = spectra.ndim == 2 and len(spectra) > 0 and spectra.shape[1] == len(axis)
+        if not is_table or not np.isfinite(spectra).all():
+            raise SpectraError(
+                f"spectra: found an array of shape {spectra.shape}, or NaN, expected finite "
+                f"spectra of {len(axis)} wavelengths in rows"
+            )
+        names = [str(place) for place in range(len(spectra))]
+        return self._estimates(self.series.preprocessing.require(axis, spectra, names))
+
+    @abstractmethod
+    def _estimates(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Estimates of preprocessed spectra, as of `estimate`."""
+
     def with_unknown(self: C, file: Path, spectra: Spectra, name: str | None = None) -> C:
         """Calibration to which the estimates of a file of unknown spectra are added.
 
@@ -225,26 +250,6 @@ class CalibratedFile(AnyCalibration[Unknown]):
         raw, _ = self.calibration.estimate(values)
         numbers = np.column_stack([*self._estimates(values), raw]).tolist()
         return [Unknown(row, *four) for row, four in zip(rows, numbers, strict=True)]
-
-    def estimate(
-        self, spectra: Float[np.ndarray, "unknown wavelength"]
-    ) -> tuple[Float[np.ndarray, "unknown"], Float[np.ndarray, "unknown 2"]]:
-        """Concentrations of unknown spectra, and their 90% intervals.
-
-        Args:
-            spectra: as measured, on the axis of the series; they are preprocessed as it was.
-
-        Raises:
-            SpectraError: spectra are not finite, too flat, or have other wavelengths.
-        """
-        axis = self.series.axis
-        if spectra.ndim != 2 or spectra.shape[1] != len(axis) or not np.isfinite(spectra).all():
-            raise SpectraError(
-                f"spectra: found an array of shape {spectra.shape}, or NaN, expected finite "
-                f"spectra of {len(axis)} wavelengths in rows"
-            )
-        names = [str(place) for place in range(len(spectra))]
-        return self._estimates(self.series.preprocessing.require(axis, spectra, names))
 
     def _estimates(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = self.calibration.estimate(values)

@@ -12,7 +12,7 @@ from scipy.special import stdtrit  # scipy.stats takes 0.3 s to import
 from geonode.calibration.calibrated_file import AnyCalibration
 from geonode.compute.device import moved
 from geonode.errors import MixtureError
-from geonode.estimation.axis import own_values
+from geonode.estimation.axis import own_values, require_resolution
 from geonode.estimation.posterior import CPU
 from geonode.mixtures.design import Design, errors_of_file
 from geonode.mixtures.mixture import NAMES, MixtureCalibration, MixtureEstimates
@@ -77,12 +77,17 @@ class MixtureFile(AnyCalibration[UnknownMixture]):
     def estimated(self, file: Path, spectra: Spectra) -> list[UnknownMixture]:
         """Estimates of measured spectra, as of `AnyCalibration`."""
         with errors_naming(file):
+            require_resolution(self.calibration, self.series, spectra.axis)
             found = self.calibration.estimate(own_values(self.series, spectra))
         numbers = np.concatenate([found.amounts[..., None], found.intervals], axis=2).tolist()
         return [
             UnknownMixture(name, bool(fits), [*map(tuple, numbers[at])], self._remark(found, at))
             for at, (name, fits) in enumerate(zip(spectra.names, found.fits, strict=True))
         ]
+
+    def _estimates(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = self.calibration.estimate(values)
+        return found.amounts, found.intervals
 
     @property
     def substances(self) -> list[str]:

@@ -64,7 +64,7 @@ class LevelPixels:
             middle, ends = calibration.estimate(spectra)
             (low, high), ambiguous = ends.T, np.zeros_like(ambiguous)
         levels = self.series.concentrations
-        outside = (middle < levels[0]) | (middle > levels[-1])
+        outside = ((middle < levels[0]) & (levels[0] > 0)) | (middle > levels[-1])
         flags = AMBIGUOUS * ambiguous + MISFIT * (found.p_value < SMALLEST_P) + OUTSIDE * outside
         return np.stack([middle, low, high, found.p_value]), flags.astype(np.uint8)
 
@@ -96,7 +96,8 @@ class MixturePixels:
         return found | {"misfit": ("1", "distance from the samples over the largest that fits")}
 
     def require_resolution(self, axis: Float[np.ndarray, "found"]) -> None:
-        """Nothing: there are no levels to tell apart."""
+        """Refuse an axis too coarse to tell the samples apart."""
+        require_resolution(self.calibration, self.series, axis)
 
     def on(self, place: torch.device) -> Estimating:
         """Function that estimates complete spectra on a device."""

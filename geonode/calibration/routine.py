@@ -61,23 +61,27 @@ class Known:
         choices = _suiting(file, choices)
         if isinstance(series, MixtureSeries):
             spectra, amounts, units = _mixtures(file, choices, series.substances)
-            known, expected = series.amounts, series.units
+            known, expected, substances = series.amounts, series.units, series.substances
         else:
             spectra, levels, unit = read_known(file, choices)
             amounts, units = levels[:, None], (unit or "1",)
             known, expected = series.concentrations[:, None], (series.labels["concentration_unit"],)
+            substances = ("",)
         with errors_naming(file):
-            for column, own, unit, one in zip(amounts.T, known.T, units, expected, strict=True):
+            each = zip(substances, amounts.T, known.T, units, expected, strict=True)
+            for substance, column, own, unit, one in each:
                 if "1" not in (unit, one) and not same_unit(unit, one):
                     raise SpectraError(
                         f"found concentrations in {unit}, expected {one} as in the calibration"
                     )
                 low, high = float(own.min()), float(own.max())
-                outside = column[(column < low) | (column > high)]
-                if outside.size:
+                outside = (column < low) | (column > high)
+                if outside.any():
+                    at = int(outside.argmax())
                     raise SpectraError(
-                        f"found a concentration of {quantity(float(outside[0]), one)}, expected "
-                        f"{low:g} to {quantity(high, one)} as calibrated; leave it out"
+                        f"{_of(spectra.names[at], substance)}: found a concentration of "
+                        f"{quantity(float(column[at]), one)}, expected {low:g} to "
+                        f"{quantity(high, one)} as calibrated; leave it out"
                     )
             require_axis(series, spectra)
         return cls(file, choices.concentrations, spectra, amounts)
@@ -255,7 +259,8 @@ def _control(text: str, several: Sequence[str]) -> tuple[str, list[float]]:
         known = [float(one) for one in (numbers.split(",") if several else [numbers])]
     except ValueError:
         known = []
-    if not name or len(known) != max(len(several), 1) or not 0 <= min(known) <= max(known) < np.inf:
+    # NaN passes a minimum, and not a sum.
+    if not name or len(known) != max(len(several), 1) or not 0 <= min(known) <= sum(known) < np.inf:
         expected = "NAME=CONCENTRATION, a number that is not negative, such as QC=20"
         if several:
             such = ",".join("20" for _ in several)

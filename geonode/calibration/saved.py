@@ -107,8 +107,9 @@ def load_calibration(path: Path | str) -> CalibratedFile | MixtureFile:
     made_by = metadata.get("geonode"), metadata.get("layout")
     if made_by not in [(__version__, _layout(kinds)) for kinds in (OF_ONE, OF_SEVERAL)]:
         raise ArtifactError(
-            f"{path}: found a calibration of geonode {made_by[0]}, expected one of this version, "
-            f"{__version__}, which may estimate otherwise; calibrate again, or use that version"
+            f"{path}: found a calibration of geonode {made_by[0]} (layout {made_by[1]}), expected "
+            f"one of this version, {__version__}, which may estimate otherwise; calibrate again, "
+            "or use that version"
         )
     arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
     try:

@@ -190,7 +190,7 @@ def estimate(
     require("--figure", figure, ".png")
     spectra = read_spectra(file, sheet_name=sheet)
     model, curve = _read_model(data, allow_offset, allow_scale)
-    rows = _estimated(model.series, curve, spectra, out)
+    rows = _estimated(file, model.series, curve, spectra, out)
     if figure is not None:
         from geonode.report.pictures import estimates_figure  # noqa: PLC0415
 
@@ -231,15 +231,16 @@ def _read_model(data: Path, offset: bool, scale: bool) -> tuple["SpectralModel",
 
 
 def _estimated(
-    series: "Series", curve: "Curve", spectra: "Spectra", out: Path | None
+    file: Path, series: "Series", curve: "Curve", spectra: "Spectra", out: Path | None
 ) -> list["EstimateRow"]:
-    """Estimates of measured spectra, which are written to `out` if there is one."""
+    """Estimates of measured spectra of a file, which are written to `out` if there is one."""
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.tables import csv_text, estimated  # noqa: PLC0415
+    from geonode.spectra.reading import errors_naming  # noqa: PLC0415
     from geonode.storage.document import write_text  # noqa: PLC0415
 
-    require_axis(series, spectra)
-    with bar("estimating", len(spectra.names)) as report:
+    with errors_naming(file), bar("estimating", len(spectra.names)) as report:
+        require_axis(series, spectra)
         rows = estimated(curve, series, spectra, report)
     if out is not None:
         cells = [row.cells() for row in rows]

@@ -75,7 +75,7 @@ def estimate_by_file(
         }
         echo_json({"concentration_unit": found.unit, **of_table})
     elif isinstance(found, MixtureFile):
-        tell("\n".join(shown_mixtures(found)))
+        tell("\n".join(shown_mixtures(tables["unknowns"])))
     else:
         _tell_unknowns(tables["unknowns"])
     if out is not None:

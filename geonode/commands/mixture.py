@@ -6,6 +6,7 @@ from geonode.commands.common import MOST_LINES, aligned
 
 if TYPE_CHECKING:
     from geonode.calibration.mixture_file import MixtureFile
+    from geonode.report.table import Table
 
 
 def shown_errors(found: "MixtureFile") -> list[str]:
@@ -20,15 +21,14 @@ def shown_errors(found: "MixtureFile") -> list[str]:
     return aligned(rows)
 
 
-def shown_mixtures(found: "MixtureFile") -> list[str]:
-    """Estimated amounts, one line an unknown spectrum."""
-    unknowns = [one for _, of_file in found.unknowns for one in of_file]
-    rows = [["spectrum", *found.series.named, "remark"]]
-    for one in unknowns[:MOST_LINES]:
+def shown_mixtures(table: "Table") -> list[str]:
+    """Estimated amounts of the table of unknowns, one line a spectrum."""
+    rows = [["file", "spectrum", *table.columns[4::3], "remark"]]
+    for file, name, fits, remark, *numbers in table.rows[:MOST_LINES]:
         amounts = [
-            f"{amount:.4g} ({low:.4g} to {high:.4g})" if one.fits else "-"
-            for amount, low, high in one.numbers
+            f"{amount:.4g} ({low:.4g} to {high:.4g})" if fits else "-"
+            for amount, low, high in zip(*(numbers[at::3] for at in range(3)), strict=True)
         ]
-        rows.append([one.name, *amounts, one.remark])
-    left = len(unknowns) - MOST_LINES
+        rows.append([str(file), str(name), *amounts, str(remark)])
+    left = len(table.rows) - MOST_LINES
     return [*aligned(rows), *[f"and {left} more, in the table of unknowns"] * (left > 0)]

@@ -1,4 +1,4 @@
-"""Designs of several substances, as `geonode inspect` and `geonode next` tell them."""
+"""Designs of several substances, as `geonode inspect` tells them."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from geonode.commands.common import aligned, echo_json
 from geonode.config import SpectraParameters
 from geonode.errors import GeonodeError
-from geonode.mixtures.design import Design, errors_of_file
+from geonode.mixtures.design import Design
 from geonode.spectra.inspection import (
     in_lines,
     noise_along_the_axis,
@@ -65,35 +65,6 @@ def inspect_mixtures(parameters: SpectraParameters, options: str, *, as_json: bo
     lines += ["", *(f"doubt: {line}" for line in found["doubts"]), *aligned(commands)]
     tell("\n".join(lines))
     return True
-
-
-def next_mixtures(file: Path, series: MixtureSeries, count: int, *, as_json: bool) -> None:
-    """Propose the mixtures to prepare next.
-
-    Args:
-        file: the file.
-        series: its samples.
-        count: how many to propose.
-        as_json: whether to print JSON.
-
-    Raises:
-        MixtureError: the amounts cannot calibrate.
-    """
-    from geonode.mixtures.forward import ForwardModel  # noqa: PLC0415 - torch
-    from geonode.mixtures.next_compositions import propose_mixtures  # noqa: PLC0415
-
-    with errors_of_file(file.name):
-        design = Design.of(series.amounts, series.substances)
-    found = propose_mixtures(ForwardModel.of(design, series.signal), count)
-    if as_json:
-        content = {"substances": list(series.substances), "units": list(series.units)}
-        echo_json(content | {"next": [one._asdict() | {"gain": one.gain} for one in found]})
-        return
-    lines = [[*series.named, "error there", "gain"]]
-    for one in found:
-        amounts = [f"{amount:.4g}" for amount in one.amounts]
-        lines.append([*amounts, f"{one.expected_error:.3g}", f"{one.gain:.0%}"])
-    tell("\n".join(aligned(lines)))
 
 
 def _design(series: MixtureSeries) -> dict[str, Any]:

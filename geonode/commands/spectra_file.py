@@ -161,6 +161,7 @@ def calibrate(
         require_folder,
         write_calibration,
     )
+    from geonode.report.results import result_tables  # noqa: PLC0415
     from geonode.spectra.mixture_series import read_mixtures  # noqa: PLC0415
     from geonode.spectra.reading import Choices  # noqa: PLC0415
     from geonode.spectra.series import read_series_csv  # noqa: PLC0415
@@ -194,7 +195,7 @@ def calibrate(
     failed = tell_checks(found)
     tell(found.sentence)
     if isinstance(found, MixtureFile):
-        unknowns = ["", *shown_mixtures(found)] if routine.unknowns else []
+        unknowns = ["", *shown_mixtures(result_tables(found)[0])] if routine.unknowns else []
         tell("\n".join(["", *shown_errors(found), *unknowns]))
     by = f", unknowns estimated by {found.method}" if routine.unknowns else ""
     note(f"{found.counted} calibrated{by} -> {folder / 'index.html'}")
@@ -246,7 +247,9 @@ def next_levels(
     Each is where the predicted spectrum is least certain, or a mixture that makes it surer
     everywhere. The gain is how much this standard should reduce the total error.
     """
-    from geonode.commands.mixture_design import next_mixtures  # noqa: PLC0415
+    from geonode.mixtures.design import Design, errors_of_file  # noqa: PLC0415
+    from geonode.mixtures.forward import ForwardModel  # noqa: PLC0415
+    from geonode.mixtures.next_compositions import propose_mixtures  # noqa: PLC0415
     from geonode.posterior.next_levels import propose  # noqa: PLC0415
     from geonode.spectra.mixture_series import read_mixtures  # noqa: PLC0415
     from geonode.spectra.series import labelled, read_series_csv  # noqa: PLC0415
@@ -263,18 +266,24 @@ def next_levels(
         target=target,
     )
     if (mixtures := read_mixtures(parameters)) is not None:
-        next_mixtures(file, mixtures, count, as_json=as_json)
-        return
-    series = read_series_csv(parameters)
-    with bar("comparing concentrations", count) as report:
-        found = propose(series.concentrations, series.signal, count, report)
-    unit = series.labels["concentration_unit"]
+        with errors_of_file(file.name):
+            design = Design.of(mixtures.amounts, mixtures.substances)
+            found = propose_mixtures(ForwardModel.of(design, mixtures.signal), count)
+        named = mixtures.named
+        content: dict[str, Any] = {"substances": mixtures.substances, "units": mixtures.units}
+    else:
+        series = read_series_csv(parameters)
+        with bar("comparing concentrations", count) as report:
+            found = propose(series.concentrations, series.signal, count, report)
+        content = {"unit": series.labels["concentration_unit"]}
+        named = [labelled("concentration", content["unit"])]
     if as_json:
-        echo_json({"unit": unit, "next": [one._asdict() | {"gain": one.gain} for one in found]})
+        echo_json(content | {"next": [one._asdict() | {"gain": one.gain} for one in found]})
         return
-    lines = [(labelled("concentration", unit), "error there", "gain")]
+    lines = [[*named, "error there", "gain"]]
     for one in found:
-        lines.append((f"{one.concentration:.4g}", f"{one.expected_error:.3g}", f"{one.gain:.0%}"))
+        amounts = [f"{amount:.4g}" for amount in one.amounts]
+        lines.append([*amounts, f"{one.expected_error:.3g}", f"{one.gain:.0%}"])
     tell("\n".join(aligned(lines)))
 
 

@@ -16,6 +16,7 @@ from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image
 from geonode.estimation.posterior import estimate
+from geonode.mixtures.mixture import MixtureCalibration
 from geonode.spectra.common_axis import WIDEST_GAP, gap_around, interpolated, is_same, tolerance
 from geonode.spectra.headers import axis_kind, unknown_unit
 from geonode.spectra.inspection import noise_along_the_axis
@@ -113,33 +114,55 @@ def own_values(
     return series.preprocessing.require(series.axis, values, spectra.names)
 
 
-def require_resolution(curve: Curve, series: Series, axis: Float[np.ndarray, "found"]) -> None:
-    """Refuse an axis too coarse to tell the levels of the series apart.
+def require_resolution(
+    law: Curve | MixtureCalibration,
+    series: Series | MixtureSeries,
+    axis: Float[np.ndarray, "found"],
+) -> None:
+    """Refuse an axis too coarse to tell the levels or the samples of a series apart.
 
     Args:
-        curve: curve of predicted spectra.
-        series: series whose axis the curve has.
+        law: what estimates spectra, a curve of predicted ones or a calibration.
+        series: series whose axis it has.
         axis: axis that passed `require_axis`.
 
     Raises:
-        SpectraError: a spectrum of the series, sampled on the axis, is estimated as another level.
+        SpectraError: a spectrum of the series, sampled on the axis, is estimated as another one.
     """
     if is_same(axis, series.axis):
         return
     sampled = interpolated(series.axis, series.signal, axis)
     back = interpolated(axis, sampled, series.axis)
-    as_it_is, found = (estimate(curve, rows) for rows in (series.signal, back))
     noise = noise_along_the_axis(series.axis, series.signal)
-    lost = ((back - series.signal) ** 2).mean(axis=1) > (NOISES * noise) ** 2
-    for place, level in enumerate(series.concentrations.tolist()):
-        knew = _overlap(as_it_is.sets[place], [(level, level)]) and as_it_is.fits[place]
-        knows = found.fits[place] and _overlap(as_it_is.sets[place], found.sets[place])
-        if lost[place] and knew and not knows:
+    lost = np.flatnonzero(((back - series.signal) ** 2).mean(axis=1) > (NOISES * noise) ** 2)
+    if not len(lost):
+        return
+    if isinstance(series, MixtureSeries):
+        known, of = series.amounts, [f" of {name}" for name in series.substances]
+    else:
+        known, of = series.concentrations[:, None], [""]
+    each = (_estimated(law, rows[lost]) for rows in (series.signal, back))
+    (_, before, fitted), (numbers, after, fits) = each
+    for row, one in np.ndindex(len(lost), len(of)):
+        level = float(known[lost[row], one])
+        knew = fitted[row] and _overlap(before[row][one], [(level, level)])
+        if knew and not (fits[row] and _overlap(before[row][one], after[row][one])):
             raise SpectraError(
                 f"axis: found steps of {np.median(np.diff(axis)):.6g}, at which the spectrum of "
-                f"{level:g} of the series itself is estimated as {found.mode[place]:.4g}, expected "
-                f"finer ones; the model has {np.median(np.diff(series.axis)):.6g}"
+                f"{level:g}{of[one]} of the series itself is estimated as {numbers[row, one]:.4g}, "
+                f"expected finer ones; the model has {np.median(np.diff(series.axis)):.6g}"
             )
+
+
+def _estimated(
+    law: Curve | MixtureCalibration, spectra: np.ndarray
+) -> tuple[np.ndarray, list[list[list[tuple[float, float]]]], np.ndarray]:
+    """Amounts of every spectrum, their 90% sets, and whether the spectrum fits."""
+    if isinstance(law, MixtureCalibration):
+        mixtures = law.estimate(spectra)
+        return mixtures.amounts, mixtures.sets, mixtures.fits
+    found = estimate(law, spectra)
+    return found.mode[:, None], [[one] for one in found.sets], found.fits
 
 
 def shifts(

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from geonode.errors import TrainingError
+
 
 @dataclass(frozen=True)
 class Covariances:
@@ -56,11 +58,17 @@ class Covariances:
             terms: vectors b, whose outer products are added at every node.
 
         Raises:
-            LinAlgError: a covariance at a knot is not positive definite.
+            TrainingError: a covariance at a knot is not positive definite.
         """
         pair = np.clip(np.searchsorted(knots, nodes) - 1, 0, len(knots) - 2)
         share = (nodes - knots[pair]) / (knots[pair + 1] - knots[pair])
-        inverse = np.linalg.inv(np.linalg.cholesky(at_knots))[:-1]
+        try:
+            inverse = np.linalg.inv(np.linalg.cholesky(at_knots))[:-1]
+        except np.linalg.LinAlgError as error:
+            raise TrainingError(
+                "estimation: found expected errors too different to compare, as of levels many "
+                "decades apart; expected levels closer together, leave the farthest out"
+            ) from error
         ends, vectors = np.linalg.eigh(inverse @ at_knots[1:] @ inverse.swapaxes(1, 2))
         white = vectors.swapaxes(1, 2) @ inverse
         variances = 1 - share[:, None] + share[:, None] * ends[pair]

@@ -39,6 +39,7 @@ from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
 from geonode.spectra.common_axis import is_same
 from geonode.spectra.mixture_series import MixtureSeries
+from geonode.spectra.reading import errors_naming
 from geonode.spectra.series import Series
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 from geonode.storage.atomic import kept_of, write_bytes
@@ -178,8 +179,9 @@ class Maps:
                 artifact is intact in both cases.
         """
         series = self.pixels.series
-        require_axis(series, self.image)
-        self.pixels.require_resolution(self.image.axis)
+        with errors_naming(self.image.path):
+            require_axis(series, self.image)
+            self.pixels.require_resolution(self.image.axis)
         folder = kept_of(path) / self._fingerprint()
         with artifact_writer(path, {"labels": series.labels}) as writer:
             maps = self._declared(writer)

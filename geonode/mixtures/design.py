@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from geonode.errors import MixtureError
+from geonode.errors import MixtureError, SpectraError
 from geonode.spectra.sheet import require_size
 from geonode.spectra.table import without_rounding
 from geonode.wording import listed
@@ -80,7 +80,6 @@ class Design:
 
         Raises:
             MixtureError: the amounts cannot calibrate.
-            SpectraError: they are of no usual size.
         """
         count, substances = amounts.shape
         names = names or tuple(f"substance {place + 1}" for place in range(substances))
@@ -149,16 +148,17 @@ class Design:
     def are_outside(
         self, amounts: Float[np.ndarray, "unknown substance"]
     ) -> Bool[np.ndarray, "unknown substance"]:
-        """Which amounts are lower or higher than those of all samples."""
+        """Which amounts are lower or higher than those of all samples; none is lower than zero."""
         slack = ROUNDING * self.ranges
-        return (amounts < self.low - slack) | (amounts > self.high + slack)
+        low = np.where(self.low > 0, self.low - slack, -np.inf)
+        return (amounts < low) | (amounts > self.high + slack)
 
 
 def _require_numbers(names: tuple[str, ...], amounts: np.ndarray) -> None:
     """Refuse amounts that are no amounts.
 
     Raises:
-        MixtureError, SpectraError: as `Design.of`.
+        MixtureError: as `Design.of`.
     """
     count, substances = amounts.shape
     if not 1 <= substances <= MOST_SUBSTANCES or len(names) != substances:
@@ -178,7 +178,11 @@ def _require_numbers(names: tuple[str, ...], amounts: np.ndarray) -> None:
                 f"{names[place]}: found {amounts[sample, place]:g} in sample {sample + 1}, which "
                 f"is {what}, expected an amount from 0; correct it, or leave the sample out"
             )
-    require_size(amounts)
+    for name, column in zip(names, amounts.T, strict=True):
+        try:
+            require_size(column)
+        except SpectraError as error:
+            raise MixtureError(f"{name}: {error}") from error
 
 
 def _require_independent(names: tuple[str, ...], amounts: np.ndarray) -> None:

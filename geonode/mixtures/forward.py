@@ -28,6 +28,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from geonode.errors import MixtureError
 from geonode.mixtures.design import Design
 from geonode.mixtures.surface import Surface
 
@@ -123,7 +124,16 @@ class ForwardModel:
         spectra: Float[np.ndarray, "sample wavelength"],
         members: "tuple[ForwardModel, ...]" = (),
     ) -> "ForwardModel":
-        """Fit to the spectra of a design; members have been fitted to most of them."""
+        """Fit to the spectra of a design; members have been fitted to most of them.
+
+        Raises:
+            MixtureError: they are all equal.
+        """
+        if not np.ptp(spectra, axis=0).any():
+            raise MixtureError(
+                "spectra: found the same one in all samples, or in all but those left out "
+                "together, expected some that differ"
+            )
         mean = spectra.mean(axis=0)
         _, singular, basis = np.linalg.svd(spectra - mean, full_matrices=False)
         rank = min(MOST_SCORES, design.compositions - 1, int(np.sum(singular > 1e-7 * singular[0])))
@@ -297,8 +307,9 @@ def _law(
         products = (along * error).cumsum(1)[:, ranks - 1, None]
         precisions = (pulls + TINY) * prior
         moved = products - (pulls * (away @ prior)).transpose(0, 1)[:, None]
-        errors = torch.linalg.solve(squares + precisions, moved[..., None])[..., 0]
-        relative = (errors / ranges).clamp(-1, 1).square().mean(0)
+        # Singular where leading scores tell nothing of a substance: the error is the range.
+        errors = torch.linalg.solve_ex(squares + precisions, moved[..., None])[0][..., 0]
+        relative = (errors / ranges).nan_to_num(1.0).clamp(-1, 1).square().mean(0)
         totals = torch.log(relative + 1e-12).mean(2)
         if (total := float(totals.min())) < best:
             rank, pull = divmod(int(totals.argmin()), len(PULLS))

@@ -17,8 +17,10 @@ the left-out errors of the rest (for a sample left out, of the other folds), err
 
     M = W V W + (1 - W) R (1 - W),    joint region: e^T M^-1 e <= t,    sets: e_j^2 / M_jj <= t_j
 
-where t follows from the same ratios of the samples left out, half by the F distribution and half by
-their own quantile. The region has a part around every likely minimum.
+In R, products of errors of two substances are averaged as if `PRIOR` more samples had none: those
+of few samples are large by luck. t follows from the same ratios of the samples left out, half by
+the F distribution and half by their own quantile. The region has a part around every likely
+minimum.
 """
 
 from dataclasses import dataclass
@@ -47,7 +49,7 @@ MEMBERS = 10
 """Most forward models without a fold of which a median is taken."""
 
 PRIOR, EXPECTED, LARGEST_RATIO = 4.0, 1.5, 25.0
-"""Samples that a prior of the ratios counts for, their mean ratio, and the largest that counts."""
+"""Samples that a prior counts for, their mean ratio, and the largest ratio that counts."""
 
 WIDER = 1.06
 """Factor of the joint t for every further substance: on 160 simulated mixtures 90% hold so."""
@@ -167,7 +169,7 @@ class MixtureCalibration:
             report: called after every fold.
 
         Raises:
-            MixtureError: as `Design.of`, or there are not as many spectra, or they are all equal.
+            MixtureError: as `Design.of` and `ForwardModel.of`, or there are not as many spectra.
             SpectraError: numbers are of no usual size.
         """
         design = Design.of(amounts, names)
@@ -197,14 +199,10 @@ class MixtureCalibration:
         total = of_folds.sum(axis=1, keepdims=True)
         others, weights = _weights(total - of_folds)[:, folds], _weights(total)[:, 0]
         of_rest = np.sum(weights[1:, None] * errors[1:], axis=0) / weights[1:].sum(axis=0)
-        products, counts = (
-            np.stack([of_rest[out].T @ of_rest[out] for out in each]),
-            np.bincount(folds),
-        )
-        rest = products.sum(axis=0) / len(folds) + design.rounding
-        rests = (products.sum(axis=0) - products) / (len(folds) - counts)[:, None, None]
+        rest = _second_moment(of_rest) + design.rounding
+        rests = np.stack([_second_moment(of_rest[~out]) for out in each]) + design.rounding
         missed = np.sum(others * errors, axis=0)
-        spread = _spread(weights[0], covariance, rests[folds] + design.rounding)
+        spread = _spread(weights[0], covariance, rests[folds])
         radius = _bound(_ratios(missed, spread), design, len(rest))
         each_ratio = missed**2 / np.einsum("ndd->nd", spread)
         radii = np.array([_bound(ratios, design, 1) for ratios in each_ratio.T])
@@ -296,6 +294,13 @@ def _weights(squares: Float[np.ndarray, "method *rest"]) -> Float[np.ndarray, "m
     return weights / weights.sum(axis=0)
 
 
+def _second_moment(errors: np.ndarray) -> Float[np.ndarray, "substance substance"]:
+    """R of left-out errors."""
+    products = errors.T @ errors
+    own = np.diag(np.diag(products))
+    return own / len(errors) + (products - own) / (len(errors) + PRIOR)
+
+
 def _spread(weights: np.ndarray, covariance: Covariances, rest: np.ndarray) -> Covariances:
     """M of unknowns."""
     of_rest = (1 - weights)[:, None] * rest * (1 - weights)
@@ -352,5 +357,3 @@ def _require_spectra(spectra: np.ndarray, count: int) -> None:
             "spectra, one of each"
         )
     require_size(spectra)
-    if not np.ptp(spectra, axis=0).any():
-        raise MixtureError("spectra: found the same one in all samples, expected some that differ")

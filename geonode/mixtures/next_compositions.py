@@ -14,7 +14,6 @@ Source: D. A. Cohn, Z. Ghahramani and M. I. Jordan, J. Artif. Intell. Res. 4 (19
 
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,32 +22,13 @@ from scipy.stats import qmc
 
 from geonode.mixtures.design import CLOSED, Design
 from geonode.mixtures.forward import ForwardModel
+from geonode.posterior.next_levels import Proposal
 
 EVERYWHERE, TRIED = 256, 128
 """Points by which a mean is measured, and mixtures beside the corners that are compared."""
 
 
-class NextMixture(NamedTuple):
-    """A mixture to prepare next.
-
-    Attributes:
-        amounts: of the substances.
-        expected_error: of the surface there now, root mean square over wavelengths (signal units).
-        before, after: of the surface in the region, without this mixture and with it.
-    """
-
-    amounts: list[float]
-    expected_error: float
-    before: float
-    after: float
-
-    @property
-    def gain(self) -> float:
-        """Share of the expected error in the region that the mixture takes away, or none."""
-        return max(0.0, 1 - self.after / self.before) if self.before else 0.0
-
-
-def propose_mixtures(forward: ForwardModel, count: int) -> list[NextMixture]:
+def propose_mixtures(forward: ForwardModel, count: int) -> list[Proposal]:
     """Propose the next mixtures, each as if the ones before had been measured.
 
     Args:
@@ -73,7 +53,7 @@ def propose_mixtures(forward: ForwardModel, count: int) -> list[NextMixture]:
     variance = (smoothers.own(points) - explained.square().sum(-1)).clamp(min=0)
     noise, weights = smoothers.noise[:, None], surface.weights * surface.sizes
     unit = surface.residuals.square().sum(1).mean() / len(forward.mean)
-    proposals: list[NextMixture] = []
+    proposals: list[Proposal] = []
     for number in range(count + 1):
         mean = (weights @ variance)[:EVERYWHERE].mean()
         before = float((mean * unit).sqrt())
@@ -84,7 +64,7 @@ def propose_mixtures(forward: ForwardModel, count: int) -> list[NextMixture]:
         best = int(taken.argmax())
         here = weights @ variance[:, EVERYWHERE + best]
         error = float((here * unit).sqrt())
-        proposals.append(NextMixture(candidates[best].tolist(), error, before, 0.0))
+        proposals.append(Proposal(candidates[best].tolist(), error, before, 0.0))
         along = found[:, :, best] / own[:, best, None].sqrt()
         variance = (variance - along.square()).clamp(min=0)
         found = found - along[:, :, None] * along[:, None, EVERYWHERE:]

@@ -29,16 +29,16 @@ Spectra = Float[np.ndarray, "level wavelength"]
 
 
 class Proposal(NamedTuple):
-    """A concentration to measure next.
+    """A concentration to measure next, or a mixture.
 
     Attributes:
-        concentration: where the largest error is expected.
+        amounts: of every substance; the concentration if there is one.
         expected_error: root mean square over wavelengths, signal units, expected there now.
         before, after: root mean square of the expected error over the range, without this
             measurement and with it.
     """
 
-    concentration: float
+    amounts: list[float]
     expected_error: float
     before: float
     after: float
@@ -78,7 +78,7 @@ def propose(
             found[-1] = found[-1]._replace(after=over_range)
             report(1)
         gap = int(np.argmax(errors[GRID:]))
-        found.append(Proposal(float(middles[gap]), float(errors[GRID + gap]), over_range, 0.0))
+        found.append(Proposal([float(middles[gap])], float(errors[GRID + gap]), over_range, 0.0))
         levels = np.insert(levels, gap + 1, middles[gap])
         spectra = np.insert(spectra, gap + 1, predicted[GRID + gap], axis=0)
     return found[:count]

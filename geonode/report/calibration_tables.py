@@ -87,7 +87,7 @@ def _next(file: CalibratedFile) -> Table:
     error = labelled("expected error there", file.series.labels["signal_unit"])
     columns = [labelled("concentration", unit), error, "gain over the range"]
     rows: list[list[Cell]] = [
-        [one.concentration, one.expected_error, one.gain] for one in file.proposals
+        [*one.amounts, one.expected_error, one.gain] for one in file.proposals
     ]
     return Table("next", "Levels to measure next, each after those before", columns, rows)
 

@@ -129,8 +129,9 @@ def _validated(file: CalibratedFile | MixtureFile) -> Table:
         of_each = zip(found.names, each, found.held.tolist(), found.fits.tolist(), strict=True)
         names = [found.file] * several
         rows += [[*names, name, *numbers, *said] for name, numbers, *said in of_each]
-    said = ". ".join(one.sentence(unit) for one in file.validations)
-    return Table("validated", f"{said[0].upper()}{said[1:]}", columns, rows)
+    said = [one.sentence(unit) for one in file.validations]
+    title = ". ".join(f"{one[0].upper()}{one[1:]}" for one in said)
+    return Table("validated", title, columns, rows)
 
 
 def _standards(file: CalibratedFile | MixtureFile) -> Table:

@@ -105,7 +105,7 @@ def with_second_table(sheet: Sheet, grid: Grid, said: str, endings: tuple[str, .
         named, amounts = [0], amounts_of(grid, [1])
     if not amounts or len(named) != 1:
         raise SpectraError(
-            f"found the columns {', '.join(map(repr, header[:10]))}, expected name and "
+            f"{said}: found the columns {', '.join(map(repr, header[:10]))}, expected name and "
             "concentration"
         )
     rows: dict[str, int] = {}

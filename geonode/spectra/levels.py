@@ -95,10 +95,12 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[Level]:
             found.append(Level(float(first), count + 1, None, ""))
         elif exact := level(name):
             if exact.unit is None and sheet.of_samples:
+                others = [repr(amount_name(one.header)[:40]) for one in sheet.amounts[:10]]
+                wish = f", or choose {' or '.join(others)} by spectra.target" if others else ""
                 raise SpectraError(
                     f"{place}: found {name[:40]!r} as name of a sample, expected a concentration; "
                     "call them concentration, or write the unit, such as 30 ppb, or give them in a "
-                    "second table (spectra.concentrations)"
+                    f"second table (spectra.concentrations){wish}"
                 )
             again = seen[name] if renamed_are == "marks" and exact.scan == 1 else exact.scan
             found.append(exact._replace(scan=again))

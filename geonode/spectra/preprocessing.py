@@ -46,7 +46,7 @@ class Preprocessing:
         Raises:
             SpectraError: the axis is too short or too uneven for a step, or no baseline is found.
         """
-        for step in self.steps:
+        for step in self.steps if len(spectra) else ():  # no spectrum is an error of SciPy
             if step.savgol is not None:
                 spectra = savitzky_golay(step.savgol, axis, spectra)
             elif step.asls is not None:

@@ -284,8 +284,7 @@ def read_known_sheet(path: Path, choices: Choices) -> Sheet:
         asked = Asked(series=True, target=target)
         return read_sheet(path, asked, sheet_name=choices.sheet, apart=second)
     sheet = read_sheet(path, Asked(), sheet_name=choices.sheet, apart=second)
-    with errors_naming(second):
-        return named_by_amount(with_second_table(sheet, table, second.name, SUFFIXES), target)
+    return named_by_amount(with_second_table(sheet, table, second.name, SUFFIXES), target)
 
 
 def read_sheet(

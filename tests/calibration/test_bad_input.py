@@ -127,8 +127,12 @@ def run(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+FAR = np.array([0, 1e-12, 1, 1e12, 1e20, 1e25])
+
+
 @pytest.mark.parametrize(
-    ("levels", "factor"), [(LEVELS, 1e-313), (LEVELS, 1e96), (10.0 ** np.arange(-18, 13, 6), 1.0)]
+    ("levels", "factor"),
+    [(LEVELS, 1e-313), (LEVELS, 1e96), (10.0 ** np.arange(-18, 13, 6), 1.0), (FAR, 1.0)],
 )
 def test_files_of_hostile_numbers_are_one_line(levels, factor, tmp_path):
     rows = np.column_stack([400 + AXIS, factor * spectra_of(np.arange(len(levels))).T])

@@ -78,11 +78,13 @@ def test_a_pixel_is_what_a_file_of_its_spectrum_gives(tmp_path, calibration, met
     assert (calibration.calibration.law is None) == (method == "geonode")
     file = tmp_path / "calibration.safetensors"
     save_calibration(file, calibration)
-    spectra = beer.spectra_at([0.5, 2, 3, 4, 6, 7.5])
+    spectra = beer.spectra_at([0.5, 2, -0.05, 4, 6, 7.5])
     image(tmp_path / "image.zarr", spectra, beer.AXIS)
     found = mapped(tmp_path, "--calibration", file)
     assert [found["flags"].values[at] & 6 for at in ((0, 0), (1, 1), (1, 2))] == [4, 2, 0]
+    assert found["flags"].values[0, 2] & 8 == 0  # the levels begin at zero
     middle, ends = load_calibration(file).estimate(spectra[[1, 2, 3, 5]])
+    assert method == "geonode" or middle[1] < 0
     rows, columns = [0, 0, 1, 1], [1, 2, 0, 2]
     for name, one in (("concentration", middle), ("low90", ends[:, 0]), ("high90", ends[:, 1])):
         np.testing.assert_allclose(found[name].values[rows, columns], one, rtol=1e-9)

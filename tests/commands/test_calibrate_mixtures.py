@@ -62,7 +62,7 @@ def test_the_screen_has_errors_and_unknowns(folder):
     said = (folder / "said.txt").read_text()
     assert "lead and zinc are calibrated together" in said
     assert re.search(r"lead \(ppm\) +0\.0\d+ +0\.0\d+ +0\.0\d+ ", said)
-    assert re.search(r"u0 +- +- +fits nowhere", said)
+    assert re.search(r"unknown.csv +u0 +- +- +fits nowhere", said)
     assert re.search(r"u4 .*outside the design in zinc", said)
 
 

@@ -121,7 +121,7 @@ REFUSED = {
         "an empty or NaN cell",
     ),
     "uncovered": (lambda s: s[:, 5:], "nm", (), "400 to 450 nm is missing"),
-    "units": (None, "shift_cm1", (), "in cm-1, expected nm"),
+    "units": (None, "shift_cm1", (), "in.csv: axis: found a "),
     "extension": (None, "nm", ("--out", "out.txt"), "a name that ends in .csv"),
     "itself": (None, "nm", ("--out", "in.csv"), "another place than in.csv"),
     "workers": (None, "nm", ("--workers", "2"), "--workers: found 2, expected an image"),

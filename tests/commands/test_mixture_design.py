@@ -8,6 +8,7 @@ import pytest
 
 from tests.commands.calling import call
 from tests.mixtures import beer
+from tests.stages.conftest import assert_refused
 
 AXIS = np.arange(400, 700, 5)
 KNOWN = beer.amounts(12, 2)
@@ -62,6 +63,19 @@ def test_what_cannot_calibrate_is_one_sentence_in_every_layout(tmp_path, layout,
     seen = call("inspect", *words)
     assert message in seen.output
     assert ("geonode next" in seen.output, seen.exit_code) == (False, 2 * (message[-1] == "-"))
+
+
+def test_spectra_that_do_not_differ_are_one_sentence(tmp_path):
+    words = written(tmp_path, "rows", KNOWN)
+    found = pd.read_csv(tmp_path / "known.csv")
+    found.iloc[1:, -len(AXIS) :] = 1.0
+    found.to_csv(tmp_path / "known.csv", index=False)
+    expected = "known.csv: spectra: found the same one in all samples, or in all but"
+    assert_refused(call("calibrate", *words, "--out", tmp_path / "out"), expected)
+    found.iloc[0, -len(AXIS) :] = 1.0
+    found.to_csv(tmp_path / "known.csv", index=False)
+    assert_refused(call("next", *words), expected)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("layout", ["rows", "long", "second"])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from geonode.errors import MixtureError, SpectraError
+from geonode.errors import MixtureError
 from geonode.mixtures.design import MOST_SAMPLES, Design, folds_of
 from tests.mixtures import beer
 
@@ -48,8 +48,11 @@ def test_numbers_and_names_of_substances():
         Design.of(GOOD, ("lead",))
     with pytest.raises(MixtureError, match="7 substances with 7 names, expected 1 to 6"):
         Design.of(beer.amounts(40, 7))
-    with pytest.raises(SpectraError, match="change the unit"):
-        Design.of(GOOD * 1e300)
+    for at, factor in ((0, 1e300), (1, 1e-200)):
+        wrong = GOOD.copy()
+        wrong[:, at] *= factor
+        with pytest.raises(MixtureError, match=f"^substance {at + 1}: .*change the unit"):
+            Design.of(wrong)
 
 
 def test_correlated_amounts_that_can_be_told_apart_pass():
@@ -85,3 +88,6 @@ def test_amounts_beyond_the_samples_are_told_by_substance():
     low, high = GOOD.min(axis=0), GOOD.max(axis=0)
     outside = design.are_outside(np.array([low, high, [low[0] - 1, high[1] + 1]]))
     np.testing.assert_array_equal(outside, [[False, False], [False, False], [True, True]])
+    with_blank = Design.of(np.vstack([GOOD, [[0, 0]]]))
+    outside = with_blank.are_outside(np.array([[-0.1, -0.1], [-0.1, high[1] + 1]]))
+    np.testing.assert_array_equal(outside, [[False, False], [False, True]])

@@ -196,12 +196,13 @@ def test_intervals_that_fail_and_large_errors_are_warned_of(calibration):
 def test_proposals_lie_between_the_levels_and_are_told_apart(series_file):
     done = call("next", series_file, "--count", 1, "--json")
     (found,) = json.loads(done.stdout)["next"]
-    assert found["concentration"] not in beer.LEVELS
-    assert beer.LEVELS[0] < found["concentration"] < beer.LEVELS[-1]
+    (amount,) = found["amounts"]
+    assert amount not in beer.LEVELS
+    assert beer.LEVELS[0] < amount < beer.LEVELS[-1]
     assert found["gain"] == 1 - found["after"] / found["before"] > 0
     header, line = call("next", series_file, "--count", 1).stdout.splitlines()
     assert "(ppb)" in header
-    assert float(line.split()[0]) == float(f"{found['concentration']:.4g}")
+    assert float(line.split()[0]) == float(f"{amount:.4g}")
 
 
 @pytest.mark.parametrize("steps", [None, "[snv]"])

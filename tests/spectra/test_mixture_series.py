@@ -198,7 +198,7 @@ def test_samples_without_an_amount_are_left_out_and_said(tmp_path, table, known,
         (spectra(), second().replace(AMOUNTS[3, 1], -2), r"b\.csv, row 6, column 3, Zn: found '-2"),
         (long(), None, r"row 30: found .* at 400 again, first in row 26; number scans"),
         (spectra(), second(("Cu (ppm)", "Cu (ppb)")), "two amounts called 'Cu'"),
-        (rows(), second(), "row 2, column 1: found .*, which b.csv has not"),
+        (rows(), second(), r"a\.csv: row 2, column 1: found .*, which b.csv has not"),
         (spectra().rename(columns={"s3": "x"}), second(), "column 5: found 'x', which b.csv has"),
     ],
 )

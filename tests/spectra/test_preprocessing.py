@@ -66,6 +66,7 @@ def test_a_spectrum_becomes_the_same_beside_any_others(step):
     for place in range(len(SPECTRA)):
         alone = steps(step).transform(AXIS, SPECTRA[place : place + 1])
         np.testing.assert_array_equal(alone[0], together[place])
+    assert steps(step).transform(AXIS, SPECTRA[:0]).shape == (0, len(AXIS))
 
 
 def test_steps_are_taken_in_their_order():

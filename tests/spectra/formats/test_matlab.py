@@ -46,6 +46,7 @@ def test_one_of_several_amounts_is_asked_for(mat):
         ({"X": X, "a": AXIS, "b": -AXIS}, "expected one of them along one side as axis"),
         ({"X": X, "nm": AXIS, "conc": LEVELS, "level": LEVELS}, "found several amounts"),
         ({"X": X, "nm": AXIS}, "name of a sample"),
+        ({"X": X, "nm": AXIS, "Cu": LEVELS, "Ni": LEVELS}, "choose 'Cu' or 'Ni' by spectra.target"),
     ],
 )
 def test_what_does_not_tell_is_asked(mat, arrays, message):
