@@ -278,7 +278,10 @@ def next_levels(
         content = {"unit": series.labels["concentration_unit"]}
         named = [labelled("concentration", content["unit"])]
     if as_json:
-        echo_json(content | {"next": [one._asdict() | {"gain": one.gain} for one in found]})
+        rows = [one._asdict() | {"gain": one.gain} for one in found]
+        if mixtures is None:
+            rows = [{"concentration": one.pop("amounts")[0], **one} for one in rows]
+        echo_json(content | {"next": rows})
         return
     lines = [[*named, "error there", "gain"]]
     for one in found:
