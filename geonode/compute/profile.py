@@ -98,7 +98,7 @@ class Present:
 
 
 def present() -> list[Present]:
-    """Devices of this machine, with every GPU; computations use the first GPU only."""
+    """Devices of this machine, with every GPU; all but maps use the first one only."""
     taken, found = choose("auto", DEFAULT)["device"], []
     for kind in get_args(DeviceKind):
         try:

@@ -196,7 +196,7 @@ def test_intervals_that_fail_and_large_errors_are_warned_of(calibration):
 def test_proposals_lie_between_the_levels_and_are_told_apart(series_file):
     done = call("next", series_file, "--count", 1, "--json")
     (found,) = json.loads(done.stdout)["next"]
-    (amount,) = found["amounts"]
+    amount = found["concentration"]
     assert amount not in beer.LEVELS
     assert beer.LEVELS[0] < amount < beer.LEVELS[-1]
     assert found["gain"] == 1 - found["after"] / found["before"] > 0
