@@ -76,18 +76,22 @@ class Chart:
             concentrations: levels, in any order.
 
         Raises:
-            SpectraError: kappa is missing or not wanted, or the chart does not fit the levels.
+            SpectraError: kappa is missing or not wanted, the chart does not fit the levels, or two
+                of them have one position.
         """
         if (kind == "asinh") != (kappa is not None):
             raise SpectraError(
                 f"chart {kind}: found kappa {kappa}, expected one for chart asinh and no other"
             )
-        limits = {"linear": np.inf, "log": 0.0}
-        return cls(
-            kappa=limits[kind] if kappa is None else kappa,
-            low=float(np.min(concentrations)),
-            high=float(np.max(concentrations)),
-        )
+        limits, levels = {"linear": np.inf, "log": 0.0}, np.unique(concentrations)
+        found = cls(limits[kind] if kappa is None else kappa, float(levels[0]), float(levels[-1]))
+        if not (steps := np.diff(found.position(levels))).all():
+            first, second = levels[steps.argmin() :][:2]
+            raise SpectraError(
+                f"chart {kind}: found levels {first:g} and {second:g} at one position, as others "
+                f"go up to {levels[-1]:g}; use chart asinh with a smaller kappa, or leave one out"
+            )
+        return found
 
     def position(self, concentration: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """Position of concentrations: -1 at `low`, 1 at `high`, beyond them outside of [-1, 1]."""

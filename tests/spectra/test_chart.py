@@ -89,6 +89,7 @@ def test_asinh_chart_approaches_the_others_at_both_ends_of_kappa(kappa):
         ("asinh", None, LEVELS, "chart asinh: found kappa None"),
         ("linear", 1.0, LEVELS, "chart linear: found kappa 1.0"),
         ("log", 1.0, LEVELS, "chart log: found kappa 1.0"),
+        ("linear", None, [0, 1e-12, 1, 1e5], "levels 0 and 1e-12 at one position"),
         *(
             ("linear", None, found, "two finite, dif")
             for found in ([5, 5], [0, np.inf], [np.nan, 1])
