@@ -88,8 +88,9 @@ class Chart:
         if not (steps := np.diff(found.position(levels))).all():
             first, second = levels[steps.argmin() :][:2]
             raise SpectraError(
-                f"chart {kind}: found levels {first:g} and {second:g} at one position, as others "
-                f"go up to {levels[-1]:g}; use chart asinh with a smaller kappa, or leave one out"
+                f"chart {kind}: found levels {first:g} and {second:g} at one position, expected "
+                f"two, with levels up to {levels[-1]:g}; use chart asinh with a smaller kappa, or "
+                "leave one out"
             )
         return found
 
