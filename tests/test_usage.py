@@ -108,9 +108,9 @@ def test_a_gpu_in_use_is_told_of_and_no_other(utilisation, said, line, monkeypat
         (1_000, 1_200, False),
         (1_000, 1_201, True),
         (1_000, 500, False),
-        (300, 400, False),  # a third, but no more than what begins late
-        (300, 401, True),
-        (490, 591, True),
+        (300, 500, False),  # two thirds, but no more than what begins late
+        (300, 501, True),
+        (2_000, 2_401, True),
     ],
 )
 def test_growth_since_a_tenth_of_the_work_is_a_warning_above_a_fifth_and_above_the_start_up(
