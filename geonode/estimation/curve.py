@@ -177,7 +177,7 @@ class Curve:
 
 
 def posteriors_at_knots(folds: list[tuple[Series, Fold]], prior: Prior) -> list[FoldPosterior]:
-    """What the posteriors of folds say of the knots of their curves, several folds at once.
+    """Predictions at the knots of the curves of folds, by the posteriors of several at once.
 
     Args:
         folds: folds with their series, of equally many training levels and wavelengths.

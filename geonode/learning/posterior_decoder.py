@@ -27,7 +27,7 @@ MOST_NUMBERS, MOST_ON_DEVICE = 2000, 200_000
 
 
 class FoldPosterior(NamedTuple):
-    """What the posterior of a fold says of some concentrations, by weights of its training spectra.
+    """Predictions of the posterior of a fold, as weights of its training spectra.
 
     These are few numbers for another process; spectra would be thousands of times as many.
 
@@ -123,7 +123,7 @@ class PosteriorDecoders(Decoders):
     def posteriors(
         self, folds: list[tuple[Series, Fold]], targets: Float[np.ndarray, "fold target"]
     ) -> list[FoldPosterior]:
-        """What the posteriors of folds say of concentrations of their own, several at once.
+        """Predictions of the posteriors of folds at concentrations of their own, several at once.
 
         Args:
             folds: folds with their series, of equally many training levels and wavelengths.

@@ -2,8 +2,8 @@
 
 A program takes some rows of one model and keeps their hidden values on chip. The backward pass
 computes them again, so that GPU memory holds only inputs, outputs and their errors. Gradients of
-weights are summed block by block and program by program in a fixed order, so that the same training
-gives the same bits. Formulas: `geonode.geometry.trainable`.
+weights are summed program by program in a fixed order, so that the same training gives the same
+bits. Formulas: `geonode.geometry.trainable`.
 """
 
 from typing import Any, no_type_check
