@@ -6,6 +6,7 @@ python -m benchmarks.maps --substances 3
 
 import tempfile
 import time
+from itertools import cycle
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,12 +15,13 @@ import typer
 import xarray
 
 from geonode.calibration.pixels import MixturePixels
-from geonode.compute.device import resolve
+from geonode.compute.device import all_alike, resolve
 from geonode.compute.threads import in_threads, one_thread
 from geonode.config import PrecisionParameters
 from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image
 from geonode.estimation.maps import CurvePixels, Maps, Pixels
+from geonode.estimation.posterior import CPU
 from geonode.learning.folds import leave_one_out
 from geonode.mixtures.mixture import MixtureCalibration
 from geonode.spectra.mixture_series import MixtureSeries
@@ -30,6 +32,9 @@ from stages.paths import SPECTRA
 TURNS = 3
 CHUNK = 64
 NOISE = 0.002
+COMPARED = 4096
+"""Pixels that are estimated on the CPU too."""
+
 SAMPLES = 50
 
 
@@ -60,12 +65,23 @@ def main(
             maps.write(Path(folder) / f"{turn}.zarr", maps.pixels_at_once(maps.threads))
             _say("from Zarr to Zarr", side * side, start)
         size = maps.pixels_at_once(maps.threads)
-    estimating, rows = pixels.on(place), signal.reshape(side * side, -1)
+    turns, rows = cycle([pixels.on(one) for one in all_alike(place)]), signal.reshape(side**2, -1)
     blocks = [rows[at : at + size] for at in range(0, len(rows), size)]
+
+    def estimated(block: np.ndarray) -> None:
+        next(turns)(block)
+
     for _ in range(TURNS):
         start = time.perf_counter()
-        in_threads(estimating, blocks)
+        in_threads(estimated, blocks)
         _say(f"estimates alone, {maps.threads} threads", len(rows), start)
+    if place.type != "cpu":
+        found, expected = (pixels.on(one)(rows[:COMPARED])[0] for one in (place, CPU))
+        apart = np.abs(found - expected).max(axis=1) / np.abs(expected).max(axis=1)
+        each = ", ".join(
+            f"{name} {one:.1e}" for name, one in zip(pixels.layers, apart, strict=True)
+        )
+        typer.echo(f"largest differences to the CPU, over the largest of a layer: {each}")
 
 
 def _of_pipeline() -> CurvePixels:
