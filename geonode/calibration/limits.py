@@ -290,9 +290,8 @@ def curve_limit(series: Series, curve: Curve) -> Limit:
     if not inside.any():
         return Limit(name, "the levels are too far apart")
     places = curve.concentrations[inside]
-    found = estimate(curve, curve.scores[inside] @ curve.basis)
-    first_cell = float(curve.edges[1])
-    with_zero = np.array([intervals[0][0] < first_cell for intervals in found.sets])
+    found = estimate(curve, curve.spectra(inside))
+    with_zero = np.array([intervals[0][0] <= curve.edges[0] for intervals in found.sets])
     if with_zero[-1]:
         return Limit(name, "the 90% set of the highest level itself holds zero")
     first = int(np.flatnonzero(with_zero)[-1]) + 1 if with_zero.any() else 0

@@ -181,7 +181,7 @@ def shifts(
     largest = LARGEST_SHIFT * (axis[-1] - axis[0])
     inside = (axis >= axis[0] + largest) & (axis <= axis[-1] - largest)
     tried = np.linspace(-largest, largest, 2 * SHIFTS + 1)
-    nodes = (curve.scores[::EVERY] @ curve.basis)[:, inside]
+    nodes = curve.spectra(slice(None, None, EVERY))[:, inside]
     at = PchipInterpolator(axis, spectra, axis=1)
     away = np.stack([_distances(at(axis[inside] + shift), nodes, curve.offset) for shift in tried])
     found = tried[away.argmin(axis=0)]

@@ -1,11 +1,12 @@
 """Curve of predicted spectra over concentration, with the law of errors about it.
 
-The predictions are those of the posterior over metrics. All predictions of a fold are combinations
-of its training spectra and of a constant, so the curve lies in the subspace of few directions that
-these span. There the covariance S of the error at a concentration c has two sources. One is the
-covariance D of the posterior. The other are the series' own errors: each of the n training levels
-is predicted from the others, and its residual e_i, in units of the deviation that is expected of
-it, is z_i. With s = tr D / r, r directions and P, the projector on the training spectra,
+The predictions are those of the posterior over metrics of the spectra less their pedestal
+(`geonode.estimation.pedestal`). All predictions of a fold are combinations of its training spectra
+and of a constant, so the curve lies in the subspace of few directions that these span. There the
+covariance S of the error at a concentration c has two sources. One is the covariance D of the
+posterior. The other are the series' own errors: each of the n training levels is predicted from the
+others, and its residual e_i, in units of the deviation that is expected of it, is z_i. With
+s = tr D / r, r directions and P, the projector on the training spectra,
 
     S(c) = (k ((1 - a) D + a s P) + s sum_i z_i z_i^T) / (k + n).
 
@@ -32,7 +33,7 @@ by a loss); A. Gelman et al., Bayesian Data Analysis, 3rd edition, CRC Press 201
 prior of a covariance counts as some observations, and predictions are Student's).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -41,11 +42,13 @@ from scipy.interpolate import CubicSpline
 from geonode.errors import TrainingError
 from geonode.estimation.covariances import Covariances
 from geonode.estimation.novelty import Novelty, outside_others
+from geonode.estimation.pedestal import Pedestal
 from geonode.estimation.range import NODES, knots_over_range, nodes_on_metric
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.posterior_decoder import FoldPosterior, PosteriorDecoders
 from geonode.learning.predicted import Predicted
 from geonode.posterior.prior import Prior, packaged_prior
+from geonode.posterior.simulated_series import WAVELENGTHS
 from geonode.spectra.series import Series
 
 CREDIBLE = 0.9
@@ -76,8 +79,9 @@ class Curve:
         edges: edges of the cells about the nodes; one more than nodes.
         inside: whether a node is between the lowest and the highest training level.
         tested: whether it takes part in the test of fit.
+        pedestal: of the training spectra.
         basis: orthonormal directions.
-        scores: scores of the predicted spectra in these directions.
+        scores: scores of the predicted spectra, less the pedestal, in these directions.
         covariances: S of every node.
         log_prior: log prior probability of the cells.
         training: number of training levels.
@@ -91,6 +95,7 @@ class Curve:
     edges: Float[np.ndarray, "edge"]
     inside: Bool[np.ndarray, "node"]
     tested: Bool[np.ndarray, "node"]
+    pedestal: Float[np.ndarray, "wavelength"]
     basis: Float[np.ndarray, "direction wavelength"]
     scores: Float[np.ndarray, "node direction"]
     covariances: Covariances
@@ -99,6 +104,12 @@ class Curve:
     novelty: Novelty
     offset: bool
     mass: Float[np.ndarray, "node"]
+
+    def spectra(
+        self, nodes: slice | Bool[np.ndarray, "node"]
+    ) -> Float[np.ndarray, "some wavelength"]:
+        """Predicted spectra at some nodes; a constant is missing if offsets are allowed."""
+        return self.pedestal + self.scores[nodes] @ self.basis
 
     @classmethod
     def of(
@@ -133,13 +144,19 @@ class Curve:
         """
         fold = fold or leave_one_out(len(series.concentrations))[-1]
         prior = prior or packaged_prior()
-        training = _centred(series.signal[fold.training], offset)
+        above, common = _above_pedestal(series, fold)
+        training = _centred(above.signal[fold.training], offset)
         if not training.any():
-            raise TrainingError("estimation: found spectra that are zero, expected a signal")
+            raise TrainingError(
+                "estimation: found spectra that are all alike, expected a signal that depends on "
+                "concentration"
+            )
         given = given or posteriors_at_knots([(series, fold)], prior)[0]
         levels, knots = series.concentrations[fold.training], given.targets
-        predicted = given.predicted(series, fold, prior)
-        basis = _directions(training, offset)
+        predicted = given.predicted(above, fold, prior)
+        # Where all spectra are alike an unknown is too, and a constant would be none of its own.
+        constant = common.differ[None][: 0 if offset else 1] * np.abs(training).max()
+        basis = _directions(np.concatenate([training, constant]))
         nodes = nodes_on_metric(levels, knots, given.sqrt_metric[0])
         places = np.linspace(0, 1, NODES)
         means = CubicSpline(nodes.shares, predicted.spectra @ basis.T)(places)
@@ -150,7 +167,7 @@ class Curve:
         if scale:
             terms = np.concatenate([terms, SCALE_DEVIATION * means[:, None]], axis=1)
         # Residuals outside the span of the others and, unless an offset is allowed, of a constant.
-        parts = outside_others(_with_constant(training, offset), RANK_TOLERANCE)
+        parts = outside_others(np.concatenate([training, constant]), RANK_TOLERANCE)
         novelty = Novelty.of(parts[: len(training)])
         if one_scan and series.replicates is not None:
             known = np.array(fold.training)
@@ -165,6 +182,7 @@ class Curve:
             nodes.edges,
             inside,
             size <= TESTED * size[inside].max(),
+            common.values,
             basis,
             means,
             Covariances.of(at_knots, nodes.shares, places, terms),
@@ -187,7 +205,14 @@ def posteriors_at_knots(folds: list[tuple[Series, Fold]], prior: Prior) -> list[
         TrainingError: there are fewer than three training levels.
     """
     knots = [knots_over_range(series.concentrations[fold.training]) for series, fold in folds]
-    return PosteriorDecoders(prior).posteriors(folds, np.stack(knots))
+    above = [(_above_pedestal(series, fold)[0], fold) for series, fold in folds]
+    return PosteriorDecoders(prior).posteriors(above, np.stack(knots))
+
+
+def _above_pedestal(series: Series, fold: Fold) -> tuple[Series, Pedestal]:
+    """A series less the pedestal of the training spectra of a fold."""
+    pedestal = Pedestal.of(series.signal[fold.training])
+    return replace(series, signal=series.signal - pedestal.values), pedestal
 
 
 def _covariance(
@@ -197,7 +222,10 @@ def _covariance(
     rows, directions = predicted.factors @ basis.T, len(basis)
     disagreement = rows.swapaxes(1, 2) @ rows
     if predicted.even is not None:
-        disagreement = disagreement + predicted.even[:, None, None] * np.eye(directions)
+        # Of the directions of as many wavelengths as the prior was learned with: how densely an
+        # axis is sampled says nothing.
+        even = predicted.even * basis.shape[1] / WAVELENGTHS
+        disagreement = disagreement + even[:, None, None] * np.eye(directions)
     smallest = (SMALLEST * float(np.ptp(training, axis=0).max())) ** 2
     size = np.trace(disagreement, axis1=1, axis2=2)[:, None, None] / directions + smallest
     prior = (1 - SHARED) * disagreement + SHARED * size * _spanned(training, basis)
@@ -235,13 +263,7 @@ def _centred(spectra: np.ndarray, offset: bool) -> np.ndarray:
     return spectra - spectra.mean(axis=-1, keepdims=True) if offset else spectra
 
 
-def _directions(spectra: np.ndarray, offset: bool) -> np.ndarray:
-    """Orthonormal directions of spectra and, unless an offset is allowed, of a constant."""
-    _, singular, right = np.linalg.svd(_with_constant(spectra, offset), full_matrices=False)
+def _directions(spectra: np.ndarray) -> np.ndarray:
+    """Orthonormal directions of spectra."""
+    _, singular, right = np.linalg.svd(spectra, full_matrices=False)
     return right[singular > RANK_TOLERANCE * singular[0]]
-
-
-def _with_constant(spectra: np.ndarray, offset: bool) -> np.ndarray:
-    """Spectra and, unless an offset is allowed, a constant of their size as a last row."""
-    constant = np.full((0 if offset else 1, spectra.shape[1]), np.abs(spectra).max())
-    return np.concatenate([spectra, constant])

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from geonode.compute.device import on_device, unless_out_of_memory
@@ -36,6 +36,7 @@ from geonode.errors import SpectraError
 from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH, Curve
 from geonode.estimation.distances import Distances
 from geonode.estimation.f_tail import FTail
+from geonode.ties import EQUAL
 
 MISFIT = 0.01  # p-value below which a spectrum fits nowhere
 EVIDENCE = 0.3  # probability between the levels, of less than which the estimate is beyond them
@@ -137,14 +138,19 @@ class Law:
         directions = curve.scores.shape[1]
         self._effective = min(DIRECTIONS, directions)
         of_errors = self._effective / directions * curve.covariances.log_determinant
-        self._constant, self._basis, self._concentrations = (
+        self._constant, self._pedestal, self._basis, self._concentrations, self._edges = (
             on_device(part, place, torch.float64)
-            for part in (curve.log_prior - of_errors / 2, curve.basis, curve.concentrations)
+            for part in (
+                curve.log_prior - of_errors / 2,
+                curve.pedestal,
+                curve.basis,
+                curve.concentrations,
+                curve.edges,
+            )
         )
         self._inside, self._tested = (
             torch.from_numpy(part).to(place) for part in (curve.inside, curve.tested)
         )
-        self._edges = on_device(curve.edges, place, torch.float64)
         self._distances = Distances(curve.covariances, curve.scores, place)
         novelty = curve.novelty
         self._new = FTail(novelty.freedom, novelty.freedom * novelty.spectra, place)
@@ -164,7 +170,7 @@ class Law:
         # A copy, as tensors of torch begin where products of matrices always round alike. Single
         # precision takes half of the time to a GPU.
         copy = torch.tensor(np.ascontiguousarray(spectra), device=self.place)
-        signal = copy.to(torch.float64)
+        signal = copy.to(torch.float64) - self._pedestal
         if not torch.isfinite(signal.sum(dim=1)).all():
             raise SpectraError("spectra: found NaN or infinity, expected finite numbers")
         if self.curve.offset:
@@ -205,45 +211,115 @@ class Law:
 
     def _summed_at_once(self, spectra: np.ndarray) -> Tensor:
         found = self.posteriors(spectra)
-        held = self.held(found.probability)
-        last = held.shape[1] - 1
+        density = _density(found.probability)
+        least = self._least(found.probability, density)
+        held = self._held(density, least)
+        last, rows = held.shape[1] - 1, torch.arange(len(held), device=self.place)
         marks = held.to(torch.uint8)
         first, final = marks.argmax(dim=1), last - marks.flip(1).argmax(dim=1)
         parts = held[:, 0] + (held[:, 1:] & ~held[:, :-1]).sum(dim=1)
-        ends = self._edges[first], self._edges[final + 1]
+        at = density, least, rows
+        ends = self._ends(*at, first, -1), self._ends(*at, final, 1)
         return torch.stack([*self.moments(found), *ends, parts > 1, found.nearest, found.residual])
 
     def estimates(self, found: Posteriors) -> Estimates:
         """Estimates by posteriors."""
-        probability, held = found.probability.cpu().numpy(), self.held(found.probability)
-        modes, sets = _parts(self.curve, probability, held.cpu().numpy())
-        columns = *self.moments(found), self.p_values(found.nearest, found.residual)
-        mode, mean, deviation, p_value = (column.cpu().numpy() for column in columns)
-        return Estimates(mode, mean, deviation, modes, sets, p_value)
+        density = _density(found.probability)
+        least = self._least(found.probability, density)
+        held = self._held(density, least)
+        steps = torch.nn.functional.pad(held.to(torch.int8), (1, 1)).diff(dim=1)
+        rows, starts = (steps == 1).nonzero(as_tuple=True)
+        finals = (steps == -1).nonzero(as_tuple=True)[1] - 1
+        tops, weights = [], []
+        for row, start, final in zip(rows.tolist(), starts.tolist(), finals.tolist(), strict=True):
+            part = slice(start, final + 1)
+            tops.append(start + int(_first_largest(density[row, None, part])))
+            weights.append(float(found.probability[row, part].sum()))
+        at = density, least, rows
+        lows, highs = self._ends(*at, starts, -1), self._ends(*at, finals, 1)
+        peaks = self._peaks(density, rows, torch.tensor(tops, dtype=torch.long, device=self.place))
+        modes: list[Pairs] = [[] for _ in density]
+        sets: list[Pairs] = [[] for _ in density]
+        columns = rows.tolist(), peaks.tolist(), weights, lows.tolist(), highs.tolist()
+        for row, peak, weight, low, high in zip(*columns, strict=True):
+            modes[row].append((peak, weight))
+            sets[row].append((low, high))
+        numbers = *self.moments(found), self.p_values(found.nearest, found.residual)
+        mode, mean, deviation, p_value = (column.cpu().numpy() for column in numbers)
+        return Estimates(mode, mean, deviation, [_ranked(one) for one in modes], sets, p_value)
 
     def moments(self, found: Posteriors) -> tuple[Column, Column, Column]:
         """Mode, mean and standard deviation of posteriors, see `Estimates`."""
         probability, values = found.probability, self._concentrations
         mean, square = probability @ values, probability @ values**2
         between = probability @ self._inside.double() >= EVIDENCE
-        density = torch.where(self._inside == between[:, None], _density(probability), -1.0)
-        return values[density.argmax(dim=1)], mean, (square - mean**2).clamp(min=0).sqrt()
-
-    def held(self, probability: Float[Tensor, "spectrum node"]) -> Bool[Tensor, "spectrum node"]:
-        """Whether the 90% set holds a node: more likely nodes have less than `Curve.mass`."""
         density = _density(probability)
+        top = _first_largest(torch.where(self._inside == between[:, None], density, -1.0))
+        mode = self._peaks(density, torch.arange(len(top), device=self.place), top)
+        return mode, mean, (square - mean**2).clamp(min=0).sqrt()
+
+    def _peaks(self, density: Tensor, rows: Tensor, tops: Tensor) -> Column:
+        """Concentrations at the tops of parabolas through ln density at nodes and their neighbours.
+
+        So they move with the density, not from node to node. A node at an end of the range, or of
+        the levels, stays where it is.
+        """
+        last = density.shape[1] - 1
+        before, after = (tops - 1).clamp(min=0), (tops + 1).clamp(max=last)
+        places = torch.stack([before, tops, after])
+        low, here, high = density[rows, places].clamp(min=torch.finfo(density.dtype).tiny).log()
+        bend = (2 * here - low - high).clamp(min=torch.finfo(density.dtype).tiny)
+        inside = self._inside[places]
+        free = (inside[0] == inside[1]) & (inside[1] == inside[2]) & (tops > 0) & (tops < last)
+        shift = ((high - low) / (2 * bend)).clamp(-0.5, 0.5) * free
+        values = self._concentrations[places]
+        step = torch.where(shift > 0, values[2] - values[1], values[1] - values[0])
+        return values[1] + shift * step
+
+    def _least(self, probability: Tensor, density: Tensor) -> Float[Tensor, "spectrum 2"]:
+        """Densities of which the more likely ones have `Curve.mass`, between the levels and beyond.
+
+        They are interpolated, so that they move with the density, not from node to node.
+        """
         ordered = _ascending(density)
         # All that is more likely; a cell at an end has half of its density.
         likelier = ordered.flip(1).cumsum(1).flip(1) - ordered
         for end in (0, -1):
             likelier.addcmul_(probability[:, end, None], ordered < density[:, end, None], value=-1)
-        inside = self.curve.inside
-        least = []
+        inside, found = self.curve.inside, []
         for part in (inside, ~inside):
             mass = float(self.curve.mass[part].max(initial=0.0))
-            place = (likelier >= mass).sum(dim=1, keepdim=True).clamp(max=density.shape[1] - 1)
-            least.append(ordered.gather(1, place))
-        return density >= torch.where(self._inside, least[0], least[1])
+            place = (likelier >= mass).sum(dim=1, keepdim=True)
+            both = torch.cat([place - 1, place], dim=1).clamp(0, density.shape[1] - 1)
+            (out, within), (more, less) = (
+                one.gather(1, both).unbind(1) for one in (ordered, likelier)
+            )
+            share = (mass - less) / (more - less).clamp(min=torch.finfo(density.dtype).tiny)
+            found.append(within - share.clamp(0, 1) * (within - out))
+        return torch.stack(found, dim=1)
+
+    def _held(self, density: Tensor, least: Tensor) -> Bool[Tensor, "spectrum node"]:
+        """Whether the 90% set has a node."""
+        inside, beyond = ((1 - EQUAL) * least).split(1, dim=1)
+        return density >= torch.where(self._inside, inside, beyond)
+
+    def _ends(
+        self, density: Tensor, least: Tensor, rows: Tensor, nodes: Tensor, step: int
+    ) -> Column:
+        """Ends of parts of sets: between their outermost nodes and the next ones, by the density.
+
+        At an end of the levels, where the least density changes, and of the range, they are the
+        edge of the cell.
+        """
+        last, edge = density.shape[1] - 1, self._edges[nodes + (step > 0)]
+        others = (nodes + step).clamp(0, last)
+        here, there = density[rows, nodes], density[rows, others]
+        away = here - least[rows, (~self._inside[nodes]).long()]
+        share = away / (here - there).clamp(min=torch.finfo(density.dtype).tiny)
+        own, other = self._concentrations[nodes], self._concentrations[others]
+        between = own + share.clamp(0, 1) * (other - own)
+        is_edge = (others == nodes) | (self._inside[nodes] != self._inside[others])
+        return torch.where(is_edge, edge, between)
 
     def p_values(self, nearest: Column, residual: Column) -> Column:
         """Combined p-values of distances from the curve and residuals in other directions."""
@@ -300,17 +376,11 @@ def _ascending(values: Tensor) -> Tensor:
     return values.sort(dim=1).values
 
 
-def _parts(curve: Curve, probability: np.ndarray, held: np.ndarray) -> tuple[list[Pairs], ...]:
-    """Modes and intervals of the set of every spectrum, as `Estimates`."""
-    steps = np.diff(held.astype(np.int8), prepend=0, append=0, axis=1)
-    rows, starts = np.nonzero(steps == 1)
-    _, stops = np.nonzero(steps == -1)
-    modes: list[Pairs] = [[] for _ in probability]
-    sets: list[Pairs] = [[] for _ in probability]
-    density = _density(torch.from_numpy(probability)).numpy()
-    for row, start, stop in zip(rows, starts, stops, strict=True):
-        top = start + density[row, start:stop].argmax()
-        weight = probability[row, start:stop].sum()
-        modes[row].append((float(curve.concentrations[top]), float(weight)))
-        sets[row].append((float(curve.edges[start]), float(curve.edges[stop])))
-    return [sorted(one, key=lambda mode: -mode[1]) for one in modes], sets
+def _first_largest(values: Float[Tensor, "row node"]) -> Int[Tensor, "row"]:
+    """Node of the largest value of every row; of equal ones the lowest, as of `geonode.ties`."""
+    return (values >= (1 - EQUAL) * values.amax(dim=1, keepdim=True)).to(torch.uint8).argmax(dim=1)
+
+
+def _ranked(modes: Pairs) -> Pairs:
+    """Modes of a set, the most probable first; of equal ones the lower concentration."""
+    return sorted(modes, key=lambda mode: (-round(mode[1] / EQUAL), mode[0]))

@@ -91,6 +91,7 @@ def packed_curve(curve: Curve, axis: Float[np.ndarray, "wavelength"]) -> dict[st
         "axis": packed(axis),
         "concentrations": packed(curve.concentrations),
         "edges": packed(curve.edges),
+        "pedestal": packed(curve.pedestal),
         "basis": packed(curve.basis),
         "scores": packed(curve.scores),
         "log_prior": packed(curve.log_prior),

@@ -26,16 +26,19 @@ function curveOf(packed) {
       logarithm[node] += 2 * Math.log(f[at(j, j)]);
     }
   }
-  const arrays = ['axis', 'concentrations', 'edges', 'basis', 'scores', 'log_prior'];
+  const arrays = ['axis', 'concentrations', 'edges', 'pedestal', 'basis', 'scores', 'log_prior'];
   const numbers = Object.fromEntries(arrays.map(name => [name, numbersOf(packed[name])]));
   return {...packed, ...numbers, r, w, factors, logarithm, pairs};
 }
 
-// Scores of a spectrum, and the square of what it has in other directions.
+const [EQUAL, TINY] = [1e-9, 2.2250738585072014e-308];
+
+// Scores of a spectrum less the pedestal, and the square of what it has in other directions.
 function projected(curve, spectrum) {
-  const {r, w, basis} = curve, scores = new Float64Array(r), rest = Float64Array.from(spectrum);
+  const {r, w, basis, pedestal} = curve, scores = new Float64Array(r);
+  const rest = Float64Array.from(spectrum, (value, i) => value - pedestal[i]);
   for (let k = 0; k < r; k++) {
-    for (let i = 0; i < w; i++) scores[k] += spectrum[i] * basis[k * w + i];
+    for (let i = 0; i < w; i++) scores[k] += rest[i] * basis[k * w + i];
   }
   for (let k = 0; k < r; k++) {
     for (let i = 0; i < w; i++) rest[i] -= scores[k] * basis[k * w + i];
@@ -70,35 +73,52 @@ function posteriorOf(curve, distance) {
   return weights.map(value => value / total);
 }
 
-// Cells whose more likely cells have less probability than the mass of their side, as intervals.
+// Densities of which the more likely ones have the mass of their side, and intervals above these.
 function setOf(curve, probability, density) {
+  const {nodes, concentrations, edges, masses} = curve, [first, last] = curve.inside;
   const order = [...density.keys()].sort((i, j) => density[j] - density[i] || i - j);
-  const taken = new Array(curve.nodes), [first, last] = curve.inside;
+  const side = i => first <= i && i < last ? 0 : 1, least = masses.map(() => density[order.at(-1)]);
   let likelier = 0;
-  for (const place of order) {
-    taken[place] = likelier < curve.masses[first <= place && place < last ? 0 : 1];
-    likelier += probability[place];
-  }
+  const open = masses.map(mass => mass > 0);
+  order.forEach((place, rank) => {
+    const next = likelier + probability[place];
+    masses.forEach((mass, k) => {
+      if (!open[k] || next < mass || rank + 1 === nodes) return;
+      open[k] = false;
+      const share = (mass - likelier) / (next - likelier), below = density[order[rank + 1]];
+      least[k] = density[place] - share * (density[place] - below);
+    });
+    likelier = next;
+  });
+  const bound = i => least[side(i)], taken = i => density[i] >= (1 - EQUAL) * bound(i);
+  const end = (i, other) => {
+    if (other < 0 || other === nodes || side(i) !== side(other)) return edges[Math.max(i, other)];
+    const share = Math.min(1, Math.max(0, (density[i] - bound(i)) / (density[i] - density[other])));
+    return concentrations[i] + share * (concentrations[other] - concentrations[i]);
+  };
   const intervals = [];
-  for (let i = 0; i < curve.nodes; i++) {
-    if (!taken[i]) continue;
+  for (let i = 0; i < nodes; i++) {
+    if (!taken(i)) continue;
     const start = i;
-    while (i + 1 < curve.nodes && taken[i + 1]) i++;
-    intervals.push([curve.edges[start], curve.edges[i + 1]]);
+    while (i + 1 < nodes && taken(i + 1)) i++;
+    intervals.push([end(start, start - 1), end(i, i + 1)]);
   }
   return intervals;
 }
 
-// The most likely node between the levels, unless these have too little of the probability.
+// The top of the density between the levels, unless these have too little of the probability.
 function modeOf(curve, probability, density) {
-  const [first, last] = curve.inside, between = i => first <= i && i < last;
+  const {nodes, concentrations} = curve, [first, last] = curve.inside;
+  const between = i => first <= i && i < last;
   const held = probability.reduce((sum, value, i) => between(i) ? sum + value : sum, 0);
-  const side = held >= curve.evidence;
-  let best = -1;
-  density.forEach((value, i) => {
-    if (between(i) === side && (best < 0 || value > density[best])) best = i;
-  });
-  return curve.concentrations[best];
+  const side = held >= curve.evidence, counted = density.map((v, i) => between(i) === side ? v : -1);
+  const top = counted.findIndex((counts => value => value >= counts)(
+    (1 - EQUAL) * counted.reduce((one, other) => Math.max(one, other))));
+  const here = concentrations[top];
+  if (top === 0 || top === nodes - 1 || between(top - 1) !== side || between(top + 1) !== side) return here;
+  const [low, mid, high] = [-1, 0, 1].map(step => Math.log(Math.max(density[top + step], TINY)));
+  const shift = Math.min(0.5, Math.max(-0.5, (high - low) / (2 * Math.max(2 * mid - low - high, TINY))));
+  return here + shift * (shift > 0 ? concentrations[top + 1] - here : here - concentrations[top - 1]);
 }
 
 // Laws of chance
@@ -141,8 +161,7 @@ function pValue(curve, distance, other) {
   const near = tailOfF(nearest / curve.r, 2, curve.training / 2 + 1);
   const [square, freedom, spectra] = curve.novelty;
   const fresh = tailOfF(other / Math.max(square, curve.rounding), freedom, freedom * spectra);
-  const tiny = 2.2250738585072014e-308;
-  const sum = -2 * (Math.log(Math.max(near, tiny)) + Math.log(Math.max(fresh, tiny)));
+  const sum = -2 * (Math.log(Math.max(near, TINY)) + Math.log(Math.max(fresh, TINY)));
   return Math.exp(-sum / 2) * (1 + sum / 2);  // chi-squared, four degrees of freedom
 }
 
@@ -186,7 +205,7 @@ function shiftOf(curve, spectrum) {
     if (axis[i] >= axis[0] + largest && axis[i] <= axis[w - 1] - largest) inside.push(i);
   }
   curve.rows ??= Array.from({length: Math.ceil(nodes / EVERY)}, (_, row) => inside.map(i => {
-    let sum = 0;
+    let sum = curve.pedestal[i];
     for (let k = 0; k < r; k++) sum += curve.scores[row * EVERY * r + k] * curve.basis[k * w + i];
     return sum;
   }));
@@ -202,7 +221,7 @@ function shiftOf(curve, spectrum) {
   const half = steps.length >> 1;
   const median = steps.length % 2 ? steps[half] : (steps[half - 1] + steps[half]) / 2;
   const smallest = Math.max(median / 2, tried[SHIFTS + 1]);
-  const gained = away[SHIFTS] / Math.max(away[best], 2.2250738585072014e-308);
+  const gained = away[SHIFTS] / Math.max(away[best], TINY);
   return gained > BETTER && Math.abs(tried[best]) >= smallest ? tried[best] : 0;
 }
 

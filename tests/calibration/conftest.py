@@ -14,4 +14,4 @@ def series_file(tmp_path_factory):
 @pytest.fixture(scope="session")
 def calibration(series_file):
     series = read_series_csv(spectra_parameters(series_file, quantity="absorbance"))
-    return CalibratedFile.of(series_file.name, series)
+    return CalibratedFile.of(series_file.name, series, method="line_over_c2")

@@ -91,6 +91,7 @@ def curve_by(formula, covariance, masses=(0.9, 0.9), offset=False):
         edges,
         between,
         np.ones(NODES, dtype=bool),
+        np.zeros(len(W)),
         basis,
         spectra @ basis.T,
         Covariances.of(both, np.array([0.0, 1.0]), places, terms),

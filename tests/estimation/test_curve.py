@@ -5,20 +5,28 @@ import pytest
 
 from geonode.estimation.curve import EXPECTED, OTHERWISE, SCALE_DEVIATION, SHARED, Curve
 from geonode.estimation.novelty import Novelty
+from geonode.estimation.pedestal import Pedestal
 from geonode.estimation.posterior import estimate
 from geonode.estimation.range import NODES, knots_over_range
 from geonode.learning.folds import leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import packaged_prior
+from geonode.posterior.simulated_series import WAVELENGTHS
 from geonode.spectra.replicates import Replicates
 from tests.estimation.known import LEVELS, W, bent, holds, noise, series_of, straight, whole
 
 SERIES = series_of(LEVELS, bent(LEVELS) + noise(6, 0.01))
 
 
+def above(series):
+    """The series less its pedestal."""
+    return replace(series, signal=series.signal - Pedestal.of(series.signal).values)
+
+
 def projector(spectra, constant=True):
-    """Onto the span of spectra, and of a constant."""
-    rows = np.concatenate([spectra, np.ones((int(constant), spectra.shape[1]))])
+    """Onto the span of spectra less their pedestal, and of a constant where they differ."""
+    values, differ = Pedestal.of(spectra)
+    rows = np.concatenate([spectra - values, differ[None][: int(constant)]])
     return np.linalg.pinv(rows) @ rows
 
 
@@ -29,7 +37,7 @@ def test_directions_are_those_of_the_training_spectra_and_a_constant():
     np.testing.assert_allclose(curve.basis @ curve.basis.T, np.eye(2), atol=1e-12)
     np.testing.assert_allclose(curve.basis.T @ curve.basis, projector(exact.signal), atol=1e-9)
     predicted = PosteriorDecoders(packaged_prior()).predict(
-        whole(exact), exact, curve.concentrations[[100, 700]], None
+        whole(exact), above(exact), curve.concentrations[[100, 700]], None
     )
     found = curve.scores[[100, 700]] @ curve.basis
     np.testing.assert_allclose(found, predicted.spectra, atol=1e-4)
@@ -41,7 +49,7 @@ def test_covariances_are_of_the_posterior_and_of_the_residuals(offset, scale):
     fold, levels = whole(SERIES), SERIES.concentrations
     curve = Curve.of(SERIES, fold, offset=offset, scale=scale)
     predicted = PosteriorDecoders(packaged_prior()).predict(
-        fold, SERIES, knots_over_range(levels), None
+        fold, above(SERIES), knots_over_range(levels), None
     )
     remove = np.full((len(W), len(W)), 1 / len(W)) if offset else np.zeros((len(W), len(W)))
     basis = curve.basis @ (np.eye(len(W)) - remove)
@@ -49,10 +57,12 @@ def test_covariances_are_of_the_posterior_and_of_the_residuals(offset, scale):
     residuals = predicted.residuals.spectra @ basis.T
     size = predicted.residuals.square * len(W) / directions
     own = sum(np.outer(one, one) / its for one, its in zip(residuals, size, strict=True))
-    span = basis @ projector(SERIES.signal @ (np.eye(len(W)) - remove), False) @ basis.T
+    rows = above(SERIES).signal @ (np.eye(len(W)) - remove)
+    span = basis @ np.linalg.pinv(rows) @ rows @ basis.T
     for knot in (3, 16, 30):
         rows = predicted.factors[knot] @ curve.basis.T
-        of_posterior = rows.T @ rows + predicted.even[knot] * np.eye(directions)
+        even = predicted.even[knot] * len(W) / WAVELENGTHS
+        of_posterior = rows.T @ rows + even * np.eye(directions)
         mean = np.trace(of_posterior) / directions
         even = mean * (span + OTHERWISE * np.eye(directions))
         expected = EXPECTED * ((1 - SHARED) * of_posterior + SHARED * even) + mean * own
@@ -104,10 +114,11 @@ def test_novelty_is_what_the_others_do_not_have():
     exact = series_of(LEVELS, straight(LEVELS))
     assert Curve.of(exact, whole(exact)).novelty.square < 1e-20
     noisy = series_of(LEVELS, straight(LEVELS) + noise(6, 0.01, seed=3))
-    found = Curve.of(noisy, whole(noisy)).novelty
+    found, constant = Curve.of(noisy, whole(noisy)).novelty, Pedestal.of(noisy.signal).differ[None]
     apart = [
-        np.sum((row - row @ projector(np.delete(noisy.signal, k, axis=0))) ** 2)
-        for k, row in enumerate(noisy.signal)
+        np.sum((row - row @ np.linalg.pinv(others) @ others) ** 2)
+        for k, row in enumerate(above(noisy).signal)
+        for others in [np.concatenate([np.delete(above(noisy).signal, k, axis=0), constant])]
     ]
     assert found.square == pytest.approx(np.mean(apart))
     assert found.spectra == 6
