@@ -15,6 +15,8 @@ MEANS = ("mean_r2", "undefined_r2")
 @stage("validate")
 def app(parameters: Parameters) -> str:
     """Score leave-one-out predictions and compare them with classical baselines."""
+    import numpy as np
+
     from geonode.estimation.model import SpectralModel
     from geonode.evaluation.baselines import BASELINES
     from geonode.evaluation.evaluate import (
@@ -31,6 +33,7 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.solved import read_features
     from geonode.storage.document import write_json, write_text
     from geonode.storage.lineage import consistent_artifacts
+    from geonode.ties import first_smallest
 
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS, DECODERS):
         model = SpectralModel.read(DATA)
@@ -44,7 +47,7 @@ def app(parameters: Parameters) -> str:
         estimated = estimate_left_out(series, report)
     calibrations = by_calibrations(series)
     rmse = {name: one.scores["rmse"] for name, one in classical.items()}
-    best = min(BASELINES, key=rmse.__getitem__)
+    best = BASELINES[int(first_smallest(np.array([rmse[name] for name in BASELINES])))]
     chosen = rmse.get(CHOSEN)
     scores, held = ours.scores, ours.coverage
     content = {

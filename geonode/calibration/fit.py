@@ -20,6 +20,7 @@ from geonode.learning.predicted import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.sheet import require_size
 from geonode.spectra.table import without_rounding
+from geonode.ties import EQUAL
 
 FEWEST_LEVELS = 3
 """Of a fold of geonode: as many as a series of four leaves."""
@@ -240,7 +241,7 @@ def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarr
     apart = squareform(pdist(spectra - spectra.mean(axis=0)))
     same = levels[:, None] == levels
     nearest = np.where(same, np.inf, apart).min(axis=1)
-    linked = same & (apart <= np.minimum(nearest[:, None], nearest))
+    linked = same & (apart <= (1 + EQUAL) * np.minimum(nearest[:, None], nearest))
     return connected_components(linked, directed=False)[1]
 
 

@@ -23,6 +23,8 @@ from jaxtyping import Float, Int
 
 from geonode.mixtures.partial_least_squares import ROUNDING, components, own_basis
 from geonode.spectra.series import Series
+from geonode.spectra.table import without_rounding
+from geonode.ties import first_largest, first_smallest
 
 Concentrations = Float[np.ndarray, "sample"]
 Spectra = Float[np.ndarray, "sample wavelength"]
@@ -36,9 +38,6 @@ MOST_FOLDS = 20
 """Groups that are left out one by one; of more, `INTERLEAVED` parts are left out in turn."""
 
 INTERLEAVED = 10
-
-TIE = 1e-10
-"""Largest difference of equal errors, relative to the range of the concentrations."""
 
 
 # one wavelength
@@ -88,7 +87,7 @@ class Polynomial:
 
 def most_sensitive(concentrations: Concentrations, spectra: Spectra) -> int:
     """Place of the wavelength whose line is the steepest; of equal ones the first."""
-    return int(np.abs((concentrations - concentrations.mean()) @ spectra).argmax())
+    return int(first_largest(np.abs((concentrations - concentrations.mean()) @ spectra)))
 
 
 def polynomial(
@@ -268,7 +267,7 @@ def folds_of(
     `INTERLEAVED`th is left out together.
     """
     _, group = np.unique(groups, return_inverse=True)
-    means = np.bincount(group, concentrations) / np.bincount(group)
+    means = without_rounding(np.bincount(group, concentrations) / np.bincount(group))
     if len(means) <= MOST_FOLDS:
         return group
     return (np.argsort(np.argsort(means, kind="stable")) % INTERLEAVED)[group]
@@ -329,8 +328,7 @@ def fitted(
 
 def _best(squares: np.ndarray, count: int, range_: float) -> int:
     """Option with the least squared errors, of equal ones the first."""
-    errors = np.sqrt(squares / count)
-    return int(np.argmax(errors <= errors.min() + TIE * range_))
+    return int(first_smallest(np.sqrt(squares / count), size=range_))
 
 
 def estimate_left_out_by(key: str, series: Series) -> Float[np.ndarray, "concentration"]:

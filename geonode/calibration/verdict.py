@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 
 from geonode.calibration.methods import ConcentrationScores
 from geonode.spectra.chart import spans_decades
+from geonode.ties import EQUAL, first_smallest
 from geonode.wording import number, quantity
 
 MARGIN = 1.05
@@ -32,9 +33,6 @@ a fifth, one standard error of a root mean square, or that of paired squares cos
 
 RIVAL = 2.0
 """Times the smallest error, beyond which a method was never about to be chosen."""
-
-EQUAL = 1e-9
-"""Of the range of the levels: errors that differ by less are equal."""
 
 LARGEST_RELATIVE = 0.5
 """Median error relative to the levels, from which a method does not count over decades."""
@@ -137,9 +135,11 @@ class Verdict:
         if spans_decades(self.levels):
             positive = self.levels > 0
             relative = np.abs(method.estimates - self.levels)[positive] / self.levels[positive]
-            if np.median(relative) >= LARGEST_RELATIVE:
+            if np.median(relative) >= (1 - EQUAL) * LARGEST_RELATIVE:
                 return False
-        return method.scores.median_absolute_error < self.guess and method.scores.q2 > 0
+        # The mean of the others itself has their errors, but for rounding.
+        smaller = method.scores.median_absolute_error < (1 - EQUAL) * self.guess
+        return smaller and method.scores.q2 > EQUAL
 
     def p_value(self, method: Method) -> float | None:
         """Wilcoxon's signed-rank test of its absolute errors against those of the best; two-sided.
@@ -246,15 +246,15 @@ def _chosen(means: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.ndarr
         levels: the true concentrations.
     """
     sizes = _sizes(means, levels)
-    best = np.argmin(np.log(sizes).sum(axis=-1), axis=-1)
+    best = first_smallest(np.log(sizes).sum(axis=-1), size=1.0)
     of_best = np.take_along_axis(sizes, best[..., None, None], axis=-2)
-    simplest = np.argmax((sizes <= MARGIN * of_best).all(axis=-1), axis=-1)
-    return np.asarray(best), np.asarray(simplest)
+    simplest = np.argmax((sizes <= (1 + EQUAL) * MARGIN * of_best).all(axis=-1), axis=-1)
+    return best, np.asarray(simplest)
 
 
 def _sizes(means: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Root mean squares of every kind; rounding makes none of them smaller than another."""
-    return np.sqrt(means) + EQUAL * np.array([np.ptp(levels), 1.0])[: means.shape[-1]]
+    """Root mean squares of every kind; those that are rounding are all `EQUAL` of the range."""
+    return np.maximum(np.sqrt(means), EQUAL * np.array([np.ptp(levels), 1.0])[: means.shape[-1]])
 
 
 def _called(method: Method) -> str:

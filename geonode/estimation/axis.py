@@ -23,6 +23,7 @@ from geonode.spectra.inspection import noise_along_the_axis
 from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
+from geonode.ties import first_smallest
 
 NOISES = 1.5**0.5
 """Deviation that sampling may cause, in standard deviations of the noise: that of a value, and of
@@ -184,7 +185,8 @@ def shifts(
     nodes = curve.spectra(slice(None, None, EVERY))[:, inside]
     at = PchipInterpolator(axis, spectra, axis=1)
     away = np.stack([_distances(at(axis[inside] + shift), nodes, curve.offset) for shift in tried])
-    found = tried[away.argmin(axis=0)]
+    order = np.argsort(np.abs(tried), kind="stable")  # of equal ones the smallest shift
+    found = tried[order[first_smallest(away[order].T)]]
     gained = away[SHIFTS] / np.maximum(away.min(axis=0), np.finfo(float).tiny)
     is_shift = (gained > BETTER) & (np.abs(found) >= np.median(np.diff(axis)) / 2)
     return np.where(is_shift, found, 0.0)

@@ -15,6 +15,7 @@ from scipy.interpolate import CubicSpline, PchipInterpolator, make_interp_spline
 from geonode.learning.gaussian_process import GaussianProcess, fit_process
 from geonode.progress import Progress, silent
 from geonode.spectra.chart import Chart
+from geonode.ties import first_smallest
 
 Concentrations = Float[np.ndarray, "level"]
 Spectra = Float[np.ndarray, "level wavelength"]
@@ -99,7 +100,7 @@ def low_rank_pchip(
     # of every rank, by the leading scores
     by_rank = inner_centre + np.cumsum(found[..., None] * inner_basis, axis=1)[:, :ranks]
     errors = np.sum((by_rank - scores[:, None]) ** 2, axis=(0, 2))
-    best = int(np.argmin(errors)) + 1
+    best = int(first_smallest(errors)) + 1
     predicted = PchipInterpolator(train_positions, scores[:, :best])(positions)
     return centre[0] + predicted @ basis[:best]
 
@@ -277,4 +278,4 @@ def chosen_inside(
             errors[:, first] += inside[first, second] * squared[:, 1]
             errors[:, second] += inside[second, first] * squared[:, 0]
         report(1)
-    return [BASELINES[best] for best in errors.argmin(axis=0)]
+    return [BASELINES[best] for best in first_smallest(errors.T)]

@@ -30,6 +30,7 @@ from geonode.learning.gaussian_process import fit_process
 from geonode.learning.objective import fit
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, require_response
+from geonode.ties import EQUAL, first_largest
 
 KAPPAS = 16  # between a fifth of the smallest positive level and three times the largest
 
@@ -99,8 +100,9 @@ def charts_by_evidence(series: Series, folds: list[Fold], margin: float) -> list
             fit_process(chart.position(levels)[fold.training], spectra, "constant")[1]
             for chart in candidates
         ]
-        best = int(np.argmax(evidence))
-        charts.append(candidates[best if evidence[best] > evidence[0] + margin else 0])
+        best = int(first_largest(np.array(evidence), size=1.0))
+        better = evidence[best] > evidence[0] + margin + EQUAL
+        charts.append(candidates[best if better else 0])
     return charts
 
 

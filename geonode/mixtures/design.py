@@ -70,13 +70,19 @@ class Design:
 
     @classmethod
     def of(
-        cls, amounts: Float[np.ndarray, "sample substance"], names: tuple[str, ...] | None = None
+        cls,
+        amounts: Float[np.ndarray, "sample substance"],
+        names: tuple[str, ...] | None = None,
+        spectra: Float[np.ndarray, "sample wavelength"] | None = None,
     ) -> "Design":
         """Design of samples.
 
         Args:
             amounts: of every substance in every sample; they need not lie on a grid.
             names: of the substances; None: "substance 1" and so on.
+            spectra: of the samples. Compositions are numbered by the distance of their mean
+                spectra from that of all, so that no order of substances or samples decides which
+                are left out together; None: by their amounts.
 
         Raises:
             MixtureError: the amounts cannot calibrate.
@@ -86,7 +92,13 @@ class Design:
         _require_numbers(names, amounts)
         amounts = np.stack([without_rounding(column) for column in amounts.T], axis=1)
         _, composition = np.unique(amounts, axis=0, return_inverse=True)
-        found = cls(names, amounts, composition.ravel())
+        composition = composition.ravel()
+        if spectra is not None:
+            total = np.zeros((composition.max() + 1, spectra.shape[1]))
+            np.add.at(total, composition, spectra - spectra.mean(axis=0))
+            away = np.sum(total**2, axis=1) / np.bincount(composition) ** 2
+            composition = np.argsort(np.argsort(away, kind="stable"))[composition]
+        found = cls(names, amounts, composition)
         if (found.ranges == 0).any():
             raise MixtureError(
                 f"{names[int(found.ranges.argmin())]}: found the same amount in all {count} "

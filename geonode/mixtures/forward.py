@@ -31,6 +31,7 @@ from torch import Tensor
 from geonode.errors import MixtureError
 from geonode.mixtures.design import Design
 from geonode.mixtures.surface import Surface
+from geonode.ties import EQUAL, first_smallest
 
 MOST_SCORES = 40
 LEADING = 0.7
@@ -172,14 +173,19 @@ class ForwardModel:
         scores = self._scores(spectra)
         compositions = self.surface.smoothers.compositions
         apart = torch.cdist(scores @ self.whitening.T, self._of_compositions)
-        near = apart.argsort(1)[:, :STARTS]
+        near = _rounded(apart).argsort(stable=True, dim=1)[:, :STARTS]
         centre = self._centre.expand(len(scores), 1, -1)
         starts = torch.cat([compositions[near], centre], dim=1)
         repeated = scores.repeat_interleave(starts.shape[1], 0)
         amounts, at = self._minimised(starts, repeated)
         given_up = self._given_up(amounts.reshape(starts.shape), at.loss)
         at.loss[given_up] = torch.inf
-        loss, order = at.loss.reshape(starts.shape[:2]).sort(1)
+        loss = at.loss.reshape(starts.shape[:2])
+        # Of equal ones that of the lowest amounts, in whatever order the substances are.
+        size = (amounts.reshape(starts.shape) / self._here(self.design.ranges)).sum(2)
+        lower = _rounded(size).argsort(stable=True, dim=1)
+        order = lower.gather(1, (loss.gather(1, lower) / EQUAL).round().argsort(stable=True, dim=1))
+        loss = loss.gather(1, order)
         best = torch.arange(len(scores)).to(order) * starts.shape[1] + order[:, 0]
         found = amounts.reshape(starts.shape).gather(1, order[..., None].expand(starts.shape))
         lowest = found[:, :1]
@@ -201,7 +207,7 @@ class ForwardModel:
             loss: of all starts.
         """
         loss, each = loss.reshape(amounts.shape[:2]), torch.arange(len(amounts)).to(loss.device)
-        best = loss.argmin(1)
+        best = (loss <= loss.amin(1, keepdim=True) + EQUAL).to(torch.uint8).argmax(1)
         away = (amounts - amounts[each, best][:, None]) / self._here(self.design.ranges)
         given_up = (away.abs().amax(2) < SAME) | (loss > loss[each, best][:, None] + HOPELESS)
         given_up[each, best] = False
@@ -311,8 +317,9 @@ def _law(
         errors = torch.linalg.solve_ex(squares + precisions, moved[..., None])[0][..., 0]
         relative = (errors / ranges).nan_to_num(1.0).clamp(-1, 1).square().mean(0)
         totals = torch.log(relative + 1e-12).mean(2)
-        if (total := float(totals.min())) < best:
-            rank, pull = divmod(int(totals.argmin()), len(PULLS))
+        place = int(first_smallest(totals.flatten().numpy(), size=1.0))
+        if (total := float(totals.flatten()[place])) < best - EQUAL:
+            rank, pull = divmod(place, len(PULLS))
             best, chosen = total, (shape, size, int(ranks[rank]), precisions[pull], error[..., 0])
     shape, size, rank, precision, error = chosen
     law = _covariance(own[None], torch.tensor([len(own)]), shape, size, rounding)[0]
@@ -331,3 +338,9 @@ def _covariance(
     squares = squares + 1e-8 * squares.amax(1, keepdim=True) + rounding
     prior = squares**shape * squares.mean(1, keepdim=True) ** (1 - shape)
     return (size * torch.diag_embed(prior) + moments) / (size + counts)[:, None, None]
+
+
+def _rounded(values: Float[Tensor, "row place"]) -> Float[Tensor, "row place"]:
+    """Rows in units of `EQUAL` of their largest value, rounded, so that equal ones are the same."""
+    largest = values.abs().amax(1, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
+    return (values / largest / EQUAL).round()

@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 
 from geonode.mixtures.design import folds_of
 from geonode.mixtures.partial_least_squares import components, own_basis
+from geonode.ties import first_smallest
 
 METHODS = {
     "pls": "PLS of each substance",
@@ -109,5 +110,5 @@ def _chosen(spectra: np.ndarray, targets: np.ndarray, folds: np.ndarray) -> np.n
         by_component = ((scores[out] - centre) @ fit.rotation)[:, :, None] * fit.slopes
         errors = np.cumsum(by_component, axis=1) - (targets[out] - mean)[:, None]
         squares += np.sum(errors**2, axis=(0, 2))
-    best = int(np.argmin(squares)) + 1
+    best = int(first_smallest(squares, size=float(np.sum(targets**2)))) + 1
     return basis @ components(targets, scores, best).coefficients(best)

@@ -37,6 +37,7 @@ from geonode.mixtures.forward import ForwardModel, Modes
 from geonode.mixtures.inverse import Inverse, fit_inverse
 from geonode.progress import Progress, silent
 from geonode.spectra.sheet import require_size
+from geonode.ties import EQUAL, first_largest, first_smallest
 
 NAMES = {"geonode": "geonode", **inverse.METHODS}
 """Names of all methods for people."""
@@ -172,8 +173,8 @@ class MixtureCalibration:
             MixtureError: as `Design.of` and `ForwardModel.of`, or there are not as many spectra.
             SpectraError: numbers are of no usual size.
         """
-        design = Design.of(amounts, names)
         _require_spectra(spectra, len(amounts))
+        design = Design.of(amounts, names, spectra)
         folds = design.folds
         each = [folds == fold for fold in range(folds.max() + 1)]
 
@@ -192,10 +193,12 @@ class MixtureCalibration:
         for out, (_, _, modes, found) in zip(each, fits, strict=True):
             estimates[:, out], covariance[out], beyond[out] = found, modes.covariance, modes.beyond
             away = np.sum(((modes.amounts - amounts[out, None]) / design.ranges) ** 2, axis=2)
-            place = np.where(modes.above <= LIKELY, away, np.inf).argmin(axis=1)
+            place = first_smallest(np.where(modes.above <= LIKELY, away, np.inf))
             nearest[out] = modes.amounts[np.arange(len(place)), place]
         errors = np.concatenate([nearest[None], estimates[1:]]) - amounts
-        of_folds = np.stack([np.sum(errors[:, out] ** 2, axis=1) for out in each], axis=1)
+        # Errors that are rounding are equal.
+        squares = np.maximum(errors**2, (EQUAL * design.ranges) ** 2)
+        of_folds = np.stack([np.sum(squares[:, out], axis=1) for out in each], axis=1)
         total = of_folds.sum(axis=1, keepdims=True)
         others, weights = _weights(total - of_folds)[:, folds], _weights(total)[:, 0]
         of_rest = np.sum(weights[1:, None] * errors[1:], axis=0) / weights[1:].sum(axis=0)
@@ -235,7 +238,7 @@ class MixtureCalibration:
     @property
     def verdict(self) -> tuple[str, ...]:
         """Key of the method with the largest weight, of every substance."""
-        return tuple([*NAMES][place] for place in self.weights.argmax(axis=0))
+        return tuple([*NAMES][place] for place in first_largest(self.weights.T))
 
     @one_thread()
     def by_method(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> dict[str, Amounts]:

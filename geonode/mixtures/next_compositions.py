@@ -23,6 +23,7 @@ from scipy.stats import qmc
 from geonode.mixtures.design import CLOSED, Design
 from geonode.mixtures.forward import ForwardModel
 from geonode.posterior.next_levels import Proposal
+from geonode.ties import first_largest
 
 EVERYWHERE, TRIED = 256, 128
 """Points by which a mean is measured, and mixtures beside the corners that are compared."""
@@ -61,7 +62,7 @@ def propose_mixtures(forward: ForwardModel, count: int) -> list[Proposal]:
             proposals[-1] = proposals[-1]._replace(after=before)
         own = variance[:, EVERYWHERE:] + noise
         taken = weights @ (found[:, :EVERYWHERE].square().mean(1) / own)
-        best = int(taken.argmax())
+        best = int(first_largest(taken.numpy()))
         here = weights @ variance[:, EVERYWHERE + best]
         error = float((here * unit).sqrt())
         proposals.append(Proposal(candidates[best].tolist(), error, before, 0.0))

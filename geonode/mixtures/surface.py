@@ -14,7 +14,8 @@ closed form with composition g left out, and with h as well (P = K^-1):
 
 Samples of one composition are represented by their mean, whose noise is smaller by their number:
 for kriging that is the same. The surface averages smoothers with weights by these residuals.
-Charts and lengths are tried for one substance after another, so that there are never many.
+Charts and lengths are tried for one substance at a time, so that there are never many, and for all
+substances from the same smoothers, so that their order says nothing.
 
 Sources: O. Dubrule, Math. Geol. 15 (1983) 687 (residuals); N. Durrande, D. Ginsbourger and
 O. Roustant, Ann. Fac. Sci. Toulouse 21 (2012) 481 (anova kernels).
@@ -31,6 +32,7 @@ from torch import Tensor
 
 from geonode.mixtures.design import Design
 from geonode.posterior.charts import FAMILIES, LOG, Scales, arc_lengths, scales, slopes
+from geonode.ties import EQUAL
 
 CHARTS = tuple(place for place in range(len(FAMILIES)) if place != LOG)
 TREND = 30.0
@@ -47,6 +49,9 @@ MOST_KEPT, MASS = 24, 0.995
 
 AT_ONCE = 3_000_000
 """Numbers of a batch of kernels."""
+
+WORST = 1e6
+"""Logarithm of the errors of a smoother that must not count."""
 
 IN_CACHE, ON_DEVICE = 150_000, 100_000_000
 """Numbers of a batch of points: on a CPU they stay in its cache, a GPU is filled."""
@@ -286,7 +291,7 @@ def _searched(
             batch = new[start : start + step]
             found = _errors(Smoothers.of(design, batch), means, within)
             errors.update(zip(batch, found.tolist(), strict=True))
-        return sorted(errors, key=errors.__getitem__)
+        return sorted(errors, key=lambda one: (round(errors[one] / EQUAL), _simple(one)))
 
     best = attempt(
         Smoother((chart,) * len(substances), (length,) * len(substances), noise)
@@ -294,12 +299,13 @@ def _searched(
         for length in LENGTHS[::2]
         for noise in NOISES[::2]
     )
-    for place in substances:
+    for _ in substances:
         for field, values in (("charts", CHARTS), ("lengths", LENGTHS)):
             best = attempt(
                 one._replace(**{field: (*old[:place], value, *old[place + 1 :])})  # type: ignore[arg-type]
                 for one in best[:2]
                 for old in [getattr(one, field)]
+                for place in substances
                 for value in values
             )
     best = attempt(
@@ -317,7 +323,7 @@ def _errors(smoothers: Smoothers, means: Tensor, within: Tensor) -> Float[Tensor
     """Logarithm of the squared residuals with compositions left out.
 
     Mean of that of their sum, in which directions count that vary much, and of the mean logarithm
-    over directions, in which all do. Infinite where a length is shorter than a gap between amounts:
+    over directions, in which all do. `WORST` where a length is shorter than a gap between amounts:
     what happens in the gap, no composition of a grid would tell.
     """
     roots = smoothers.roots
@@ -327,4 +333,9 @@ def _errors(smoothers: Smoothers, means: Tensor, within: Tensor) -> Float[Tensor
     squares = (counts * residuals**2).sum(1) + within
     floor = 1e-12 * (counts * means**2).sum()
     found = (torch.log(squares.sum(1)) + torch.log(squares + floor).mean(1)) / 2
-    return found.nan_to_num(nan=torch.inf).masked_fill(smoothers.widest_gaps > 1, torch.inf)
+    return found.nan_to_num(nan=WORST).masked_fill(smoothers.widest_gaps > 1 + EQUAL, WORST)
+
+
+def _simple(one: Smoother) -> tuple[list[int], list[float], float]:
+    """Key of smoothers that fit equally: simple charts first, whatever the order of substances."""
+    return sorted(one.charts), sorted(one.lengths), one.noise

@@ -17,6 +17,7 @@ from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
 from geonode.spectra.inspection import proposes_log
 from geonode.spectra.series import require_response
+from geonode.ties import first_largest
 
 GRID = 64
 """Concentrations from the lowest level to the highest, by which the gain is measured."""
@@ -77,7 +78,7 @@ def propose(
         if measured:
             found[-1] = found[-1]._replace(after=over_range)
             report(1)
-        gap = int(np.argmax(errors[GRID:]))
+        gap = int(first_largest(errors[GRID:]))
         found.append(Proposal([float(middles[gap])], float(errors[GRID + gap]), over_range, 0.0))
         levels = np.insert(levels, gap + 1, middles[gap])
         spectra = np.insert(spectra, gap + 1, predicted[GRID + gap], axis=0)

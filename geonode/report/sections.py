@@ -182,7 +182,7 @@ def _scores(report: Report) -> Section:
     methods = [("geonode", scores), *baselines.items()]
     if scores.get("published_method"):
         methods.append(("published method: perceptrons on paths", scores["published_method"]))
-    methods.sort(key=lambda method: method[1]["rmse"])
+    methods.sort(key=lambda method: float(f"{method[1]['rmse']:.9g}"))  # equals as they were
     place = next(place for place, (_, found) in enumerate(methods) if found is scores)
     titles = [labelled("RMSE", unit), "Q²", "pooled R²", "interior R²"]
     better = sum(found["rmse"] < scores["rmse"] for found in baselines.values())

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
+from geonode.ties import EQUAL
 
 ChartName = Literal["linear", "log", "asinh"]
 
@@ -142,4 +143,4 @@ class Chart:
 def spans_decades(levels: Float[np.ndarray, "level"]) -> bool:
     """Whether levels span more than `DECADES` above zero."""
     positive = levels[levels > 0]
-    return bool(positive.max() > DECADES * positive.min())
+    return bool(positive.max() > (1 + EQUAL) * DECADES * positive.min())
