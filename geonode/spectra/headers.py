@@ -89,6 +89,18 @@ _SCAN_BEHIND = re.compile(
     r"[\s_.-]*(?:\(?(?:rep(?:licate|eat)?|scan|run|r)?[\s_.-]*(?P<scan>[0-9]{1,3})\)?)?", re.I
 )
 _SCAN_MARK = re.compile(r"(?P<level>.+)__r(?P<scan>[1-9][0-9]{0,5})")
+_SCAN_WORD = r"(?i:rep(?:licate|eat)?|scan|run|r)[\s_.-]*"
+# As people mark scans of a bare number; 10_1 may be 10.1.
+_SCAN_OF_NUMBER = re.compile(
+    rf"(?P<level>{_NUMBER})[\s_-]*"
+    rf"(?:\((?P<bracket>[1-9][0-9]{{0,2}})\)|(?<=[\s_-]){_SCAN_WORD}(?P<scan>[1-9][0-9]{{0,2}}))"
+)
+# A unit before its number; M may be the letter of a sample, and 1_2 may be 1.2.
+_UNIT_BEFORE = re.compile(
+    rf"(?P<label>(?:.*[\s_(\[-])?)(?!M[\s_])(?P<unit>{CONCENTRATION_UNIT})(?:[)\]][\s_]*|[\s_]+)"
+    r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)[\s_-]*"
+    rf"(?:\((?P<bracket>[0-9]{{1,3}})\)|(?<=[\s_-]){_SCAN_WORD}(?P<scan>[0-9]{{1,3}}))?"
+)
 
 _KINDS = {
     **{"wavelength": "length", "lambda": "length", "λ": "length"},
@@ -103,7 +115,7 @@ class Level(NamedTuple):
 
     Attributes:
         concentration: finite, not negative.
-        scan: from 2 on for further scans, 1 for the one without a mark.
+        scan: number in the mark of the scan, which only orders those of a level; 0 without one.
         unit: as the name gives it.
         label: what stands before it, such as "as" of "As_5ppb"; None where the name is no more
             than a concentration.
@@ -174,24 +186,33 @@ def role(header: str) -> Role | None:
 
 def level(name: str) -> Level | None:
     """The concentration that a name is; None if it is none that is finite and not negative."""
-    mark = _SCAN_MARK.fullmatch(name)
-    text, scan = (mark["level"].strip(), int(mark["scan"])) if mark else (name, 1)
+    text, scan = name, 0
+    if mark := _SCAN_MARK.fullmatch(name):
+        text, scan = mark["level"].strip(), int(mark["scan"])
+    elif mark := _SCAN_OF_NUMBER.fullmatch(name):
+        text, scan = mark["level"], int(mark["scan"] or mark["bracket"])
     match = _LEVEL.fullmatch(text)
-    if match is None or (mark and scan == 1):
+    if match is None:
         return None
     concentration = float(match["number"])
-    if not 0 <= concentration < np.inf:
+    if not concentration >= 0:
         return None
-    return Level(concentration + 0.0, scan, match["unit"])
+    return _finite(Level(concentration + 0.0, scan, match["unit"]))
 
 
 def labelled_level(name: str) -> Level | None:
     """The concentration with a unit that stands in a name; None if there is none, or several.
 
     The number behind it, as in "As_5ppb_2" or in "5 ppb.1", as pandas renames columns, only orders
-    the scans of a level: without one it is scan 1, and with it one more.
+    the scans of a level. The unit may stand before the number, as in "As_ppb_5".
     """
-    found = list(_WITHIN.finditer(name)) if len(name) <= LONGEST_NAME else []
+    if len(name) > LONGEST_NAME:
+        return None
+    found = list(_WITHIN.finditer(name))
+    if not found and (match := _UNIT_BEFORE.fullmatch(name)) and match["unit"].strip():
+        scan = int(match["scan"] or match["bracket"] or 0)
+        label = match["label"].strip(" _-([").lower()
+        return _finite(Level(float(match["number"]), scan, match["unit"], label))
     if len(found) != 1:
         return None
     (match,) = found
@@ -199,10 +220,12 @@ def labelled_level(name: str) -> Level | None:
     concentration = float(match["number"])
     if behind is None or _NUMBER_BEFORE.search(label) or not match["unit"].strip():
         return None
-    if not concentration < np.inf:
-        return None
     bare = label.strip(" _-([").lower()
-    return Level(concentration, 1 + int(behind["scan"] or 0), match["unit"], bare)
+    return _finite(Level(concentration, int(behind["scan"] or 0), match["unit"], bare))
+
+
+def _finite(found: Level) -> Level | None:
+    return found if found.concentration < np.inf else None
 
 
 def wavelength(text: str) -> tuple[float, str | None] | None:

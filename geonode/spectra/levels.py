@@ -28,7 +28,8 @@ def scans_of(
 ) -> tuple[dict[tuple[float, int], int], str | None]:
     """Place of each spectrum by level and scan (from 1), and the unit of the levels.
 
-    Levels that differ by rounding alone are one; their spectra are further scans of it.
+    Levels that differ by rounding alone are one; their spectra are further scans of it. Marks order
+    the scans of a level, behind the one without a mark.
 
     Raises:
         SpectraError: there are several amounts, or names are no concentrations, may mean two things
@@ -39,7 +40,7 @@ def scans_of(
             f"found several amounts, {', '.join(map(repr, several[:10]))}; choose "
             "one by spectra.target"
         )
-    found = _without_rounding(_scans(sheet, renamed_are))
+    found = _without_rounding(_ranked(sheet, _scans(sheet, renamed_are)))
     unit = sheet.concentration_unit
     for scan, place in zip(found, sheet.name_places, strict=True):
         unit = _common_unit(unit, scan.unit, place)
@@ -56,13 +57,26 @@ def scans_of(
                 + (", or set spectra.replicates: marks" if name == again else "")
             )
         places[key] = spectrum
-    for (concentration, _), spectrum in places.items():
-        if (concentration, 1) not in places and found[spectrum].label is None:
-            raise SpectraError(
-                f"{sheet.name_places[spectrum]}: found {sheet.names[spectrum]!r} but no "
-                f"'{shortest(concentration)}'; the first scan of a level has no mark"
-            )
     return places, unit
+
+
+def _ranked(sheet: Sheet, found: list[Level]) -> list[Level]:
+    """Levels whose scans count from 1, by their marks.
+
+    Raises:
+        SpectraError: a level has further scans and no first one.
+    """
+    marks: dict[float, set[int]] = {}
+    for one in found:
+        marks.setdefault(one.concentration, set()).add(one.scan)
+    for one, name, place in zip(found, sheet.names, sheet.name_places, strict=True):
+        if one.label is None and min(marks[one.concentration]) > 1:
+            raise SpectraError(
+                f"{place}: found {name!r} but no '{shortest(one.concentration)}'; the first scan "
+                "of a level has no mark, or 1"
+            )
+    rank = {level: sorted(of_level).index for level, of_level in marks.items()}
+    return [one._replace(scan=1 + rank[one.concentration](one.scan)) for one in found]
 
 
 def _without_rounding(found: list[Level]) -> list[Level]:
@@ -102,7 +116,7 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[Level]:
                     "call them concentration, or write the unit, such as 30 ppb, or give them in a "
                     f"second table (spectra.concentrations){wish}"
                 )
-            again = seen[name] if renamed_are == "marks" and exact.scan == 1 else exact.scan
+            again = seen[name] if renamed_are == "marks" and not exact.scan else exact.scan
             found.append(exact._replace(scan=again))
         elif within := labelled_level(name):
             found.append(within)
@@ -168,7 +182,7 @@ def numbered(names: Sequence[str]) -> list[str]:
     for name in names:
         found = level(name)
         key = (found.concentration, found.unit) if found else name
-        is_mark = found is not None and found.scan > 1
+        is_mark = found is not None and found.scan > 0
         scans[key] += not is_mark
         marked.append(name if is_mark or scans[key] == 1 else f"{name}__r{scans[key]}")
     return marked

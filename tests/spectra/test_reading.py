@@ -176,11 +176,14 @@ def test_levels_of_a_second_table_that_are_equal_to_rounding_are_scans_of_one(fi
 def test_what_is_no_file_of_spectra(tmp_path):
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "empty").mkdir()
+    (tmp_path / "series.bin").write_bytes(b"400 1\n\0")
     for name, message in {
         "absent.csv": r"absent\.csv: No such file",
         "folder.csv": r"folder\.csv: Is a directory",
         "series.xls": r"found a file \.xls, expected one of \.csv, ",
-        "series": "found a file without extension, expected one of",
+        "series": r"series: No such file",
+        "series.0": r"found a file \.0, expected one of .*JCAMP-DX",
+        "series.bin": r"found a file \.bin that is no text, expected one of",
         "empty": "found a folder with nothing in it",
     }.items():
         for read in (read_table, read_spectra, inspect_file):
@@ -243,7 +246,11 @@ def test_files_are_called_by_their_concentrations(tmp_path):
     for name, changed, message in (
         ("As_10ppb.CSV", content, r"found As_10ppb\.CSV and As_10ppb\.csv, expected one file a"),
         ("two.csv", PLAIN, r"two\.csv: found 4 spectra, '0', .*, expected one in every file"),
-        ("z.csv", content.replace("_nm", "_cm1"), r"z\.csv: found an axis in cm-1, expected nm"),
+        (
+            "z.csv",
+            content.replace("_nm", "_cm1"),
+            r"z\.csv: found an axis in cm-1, expected an axis in nm",
+        ),
         ("bad.csv", content.replace("410", "x"), r"bad\.csv: row 3, .*: found 'x' on the axis"),
     ):
         (place / name).write_text(changed)

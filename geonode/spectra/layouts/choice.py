@@ -7,16 +7,28 @@ says what each layout lacks.
 """
 
 import re
+from collections import Counter
 from dataclasses import replace
 
+import numpy as np
+
 from geonode.errors import SpectraError
-from geonode.spectra.headers import labelled_level, level, role
+from geonode.spectra.headers import UNITS, labelled_level, level, role
 from geonode.spectra.layouts.columns import OneColumn, OneSpectrum
-from geonode.spectra.layouts.layout import Asked
+from geonode.spectra.layouts.layout import Asked, is_marked_amount
 from geonode.spectra.layouts.long import OneRowAValue
 from geonode.spectra.layouts.pairs import TwoColumnsEach
-from geonode.spectra.layouts.rows import OneRow, is_index, why_rows
+from geonode.spectra.layouts.rows import (
+    FEWEST_EVEN,
+    OneRow,
+    axis_columns,
+    is_index,
+    may_be_first_axis,
+    refuse_matrix,
+    why_rows,
+)
 from geonode.spectra.sheet import Grid, Sheet, to_number
+from geonode.spectra.table import FEWEST_WAVELENGTHS
 
 Layout = OneSpectrum | TwoColumnsEach | OneRowAValue | OneRow | OneColumn
 
@@ -32,7 +44,14 @@ LAYOUTS: tuple[Layout, ...] = (
 _PREFIXED = re.compile(
     r"(?P<prefix>X|WL|nm|lambda|wavelength)[_. ]?(?P<number>[0-9]+(?:\.[0-9]+)?)"
 )
+_NUMBERED = re.compile(
+    r"(?P<prefix>[A-Za-z]+[_. =]?)(?P<number>-?[0-9]+(?:[.,][0-9]+)?)(?: ?(?P<unit>[A-Za-z]+))?"
+)
+_OF_AXIS = re.compile(
+    r"(?:wl|wave(?:length|number)s?|lambda|nm|band|pixel|channel|point)[_. =]?", re.I
+)
 _WELL_ROW = re.compile("[A-P]")
+_WELL = re.compile("[A-P][0-9]{1,2}")
 
 
 def sheet_of(grid: Grid, asked: Asked) -> Sheet:
@@ -64,6 +83,8 @@ def sheet_of(grid: Grid, asked: Asked) -> Sheet:
             "row)"
         )
     sheet = chosen.sheet(grid, asked)
+    if asked.series:
+        refuse_matrix(grid, sheet)
     said = [f"{chosen.name}: {fits[chosen].reason}"]
     for layout in LAYOUTS:
         if layout is not chosen:
@@ -88,7 +109,8 @@ def _refuse_without_a_header(grid: Grid, asked: Asked) -> None:
             "spectral scan, one column a well below a row such as Wavelength, A1, A2"
         )
     levels = (level(name) or labelled_level(name) for name in header[1:])
-    says = header[0] or why_rows(grid, asked) or all(one and one.unit for one in levels)
+    of_wells = all(map(_WELL.fullmatch, header[1:])) and may_be_first_axis(grid)
+    says = header[0] or of_wells or why_rows(grid, asked) or all(one and one.unit for one in levels)
     if to_number(header[0]) is not None or not says:
         raise SpectraError(
             f"{row}: found {header[0]!r}, expected a header that starts with the name of the axis, "
@@ -121,13 +143,63 @@ def _without_prefixes(grid: Grid, asked: Asked) -> Grid:
     header = grid.header
     found = {at: one for at, name in enumerate(header) if (one := _PREFIXED.fullmatch(name))}
     numbers = [float(one["number"]) for one in found.values()]
-    counts = numbers in ([*range(len(numbers))], [*range(1, len(numbers) + 1)])
     of_columns = role(header[0]) == "axis"
     everywhere = len(found) == len(header) - 1 or not of_columns
     one_prefix = len({one["prefix"] for one in found.values()}) == 1
-    if len(found) < 3 or counts or not one_prefix or not everywhere:
-        return grid
+    if len(found) < 3 or _count(numbers) or not one_prefix or not everywhere:
+        return grid if of_columns else _numbered_axis(grid)
     if of_columns and not asked.series:
         return grid
     bare = [found[at]["number"] if at in found else name for at, name in enumerate(header)]
-    return replace(grid, headings=[*grid.headings[:-1], (grid.header_row, bare)])
+    across = not of_columns and next(iter(found.values()))["prefix"] != "X"
+    return replace(grid, headings=[*grid.headings[:-1], (grid.header_row, bare)], across=across)
+
+
+def _count(numbers: list[float]) -> bool:
+    return numbers in ([*range(len(numbers))], [*range(1, len(numbers) + 1)])
+
+
+def _numbered_axis(grid: Grid) -> Grid:
+    """A table whose headers number an axis, as `wl1`, `E_-0.9` or `Abs_400nm` do, beside samples.
+
+    Headers of another word than one for an axis are one only if there are many and the first column
+    is none.
+    """
+    header = grid.header
+    if len(grid.headings) > 1 or axis_columns(header):
+        return grid
+    about_samples = [
+        role(name) or is_marked_amount(name) or labelled_level(name) for name in header
+    ]
+    found = {
+        at: one
+        for at, name in enumerate(header)
+        if not about_samples[at] and (one := _NUMBERED.fullmatch(name))
+    }
+    kinds = Counter((one["prefix"], one["unit"]) for one in found.values())
+    if not kinds:
+        return grid
+    (kind, count), *_ = kinds.most_common(1)
+    found = {at: one for at, one in found.items() if (one["prefix"], one["unit"]) == kind}
+    numbers = [float(one["number"].replace(",", ".")) for one in found.values()]
+    steps = np.diff(numbers)
+    of_axis = bool(_OF_AXIS.fullmatch(kind[0]))
+    is_axis = FEWEST_WAVELENGTHS if of_axis else FEWEST_EVEN
+    if count < is_axis or not ((steps > 0).all() or (steps < 0).all()):
+        return grid
+    if not of_axis and may_be_first_axis(grid):
+        return grid
+    unit = f" {kind[1]}" if kind[1] and kind[1].lower() in UNITS else ""
+    bare = [
+        f"{found[at]['number'].replace(',', '.')}{unit}" if at in found else name
+        for at, name in enumerate(header)
+    ]
+    first, *_, last = (header[at] for at in found)
+    counts = ", which count and are no wavelengths" if _count(numbers) else ""
+    note = f"the headers {first} to {last} are the axis{counts}"
+    return replace(
+        grid,
+        headings=[(grid.header_row, bare)],
+        understood=grid.understood.also(notes=(note,)),
+        across=True,
+    )

@@ -26,21 +26,25 @@ from geonode.spectra.headers import (
 )
 from geonode.spectra.layouts.layout import Asked, Fit, axis_of
 from geonode.spectra.layouts.rows import corner_parts, direction, refuse_turned
+from geonode.spectra.layouts.table_place import counts_rows
 from geonode.spectra.levels import numbered
-from geonode.spectra.sheet import Grid, Sheet, to_number
+from geonode.spectra.sheet import Grid, Sheet, places_called, to_number
 
 _OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I)
 """Lines above a spectrum whose units are not of its axis."""
 
 
 class OneSpectrum:
-    """Two columns of numbers, the axis and the signal, whatever stands above and below them."""
+    """Two columns of numbers, the axis and the signal, whatever stands above and below them.
+
+    Of several channels without a header, the first one, or the one that is asked for.
+    """
 
     name = "two columns, one spectrum"
 
     def fit(self, grid: Grid, asked: Asked) -> Fit:  # noqa: ARG002
-        """Two columns, of which the first ascends or descends."""
-        if len(grid.header) != 2:
+        """Two columns, of which the first ascends or descends, or channels without a header."""
+        if len(grid.header) != 2 and grid.understood.header_rows:
             return Fit(False, f"there are {len(grid.header)} columns")
         if len(grid.headings) > 1 or role(grid.header[0]) in ("axis", "concentration", "other"):
             return Fit(False, "the header says what the columns are")
@@ -52,6 +56,8 @@ class OneSpectrum:
 
     def sheet(self, grid: Grid, asked: Asked) -> Sheet:
         """The spectrum, with the unit of the axis from the text above where it is named there."""
+        if len(grid.header) > 2:
+            grid = _one_channel(grid, asked)
         name, signal = grid.header
         header = name or "axis"
         if axis_header(header)[1] == "1" and (unit := unit_in(grid.preamble)):
@@ -59,6 +65,22 @@ class OneSpectrum:
         return OneColumn().sheet(
             replace(grid, headings=[(grid.header_row, [header, signal or asked.called])]), asked
         )
+
+
+def _one_channel(grid: Grid, asked: Asked) -> Grid:
+    """A table of the first channel, or of the one that is asked for by its name."""
+    name, *channels = grid.header
+    wanted = places_called(channels, asked.target) if asked.target else []
+    at = wanted[0] if len(wanted) == 1 else 0
+    left = [one for one in channels if one != channels[at]]
+    signal = channels[at] if wanted else ""
+    return replace(
+        grid,
+        headings=[(grid.header_row, [name, signal])],
+        rows=[(row, [cells[0], cells[at + 1]]) for row, cells in grid.rows],
+        understood=grid.understood.also(skipped=(f"channels {', '.join(left)}",)),
+        signal=channels[at],
+    )
 
 
 def unit_in(preamble: tuple[str, ...]) -> str | None:
@@ -169,9 +191,11 @@ def merged(grid: Grid, *, series: bool) -> Grid:
     signal = next(signals, grid.signal)
     chosen = _concentrations(others) if series else None
     if chosen is None:
-        called = [row for row in others if role(row.corner) == "other"]
-        unlike_levels = [row for row in others if not row.is_of_levels]
-        found = [*called, *unlike_levels, *others][0]
+        named = [row for row in others if all(row.cells)] or others  # labels may be of some columns
+        called = [row for row in named if role(row.corner) == "other"]
+        unlike_levels = [row for row in named if not row.is_of_levels]
+        unique = [row for row in unlike_levels if len({*row.cells}) == len(row.cells)]
+        found = [*called, *unique, *unlike_levels, *named][0]
         cells = found.cells
     else:
         found, units = chosen, _units(rows)
@@ -196,6 +220,8 @@ def _concentrations(rows: list[Heading]) -> Heading | None:
     ]
     with_units = [row for row in levels if all(to_number(cell) is None for cell in row.cells)]
     unlike_names = [row for row in levels if role(row.corner) != "other"]
+    if len(levels) == 1 and not levels[0].corner and counts_rows(levels[0].cells):
+        unlike_names = []  # the columns of a plate, or samples
     for chosen in (
         [row for row in rows if role(row.corner) == "concentration"],
         with_units,

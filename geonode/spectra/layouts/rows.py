@@ -35,6 +35,9 @@ INDEX_NAMES = {
 FEWEST_EVEN = 10
 """Numbers from which even steps make an axis rather than levels."""
 
+FEWEST_MATRIX = 6
+"""Levels from which they may be the wavelengths of a matrix."""
+
 Way = Literal["columns", "rows"] | None
 
 
@@ -58,7 +61,9 @@ def direction(grid: Grid, asked: Asked) -> tuple[Way, str]:
     corner = corner_parts(header[0])[0]
     across = len(header) - 1
     found: tuple[Way, str] = (None, f"{corner!r} does not tell which way the spectra run")
-    if role(corner) == "axis":
+    if grid.across:
+        found = ("rows", "the headers number an axis")
+    elif role(corner) == "axis":
         found = ("columns", f"the first header, {corner[:40]!r}, names an axis")
     elif role(corner) in ("concentration", "other") and (
         counts_rows(grid.column(0)) or any(map(wavelength, header[1:]))
@@ -79,6 +84,15 @@ def _may_be_axis(grid: Grid) -> bool:
     across = [to_number(name) or 0.0 for name in grid.header[1:]]
     is_axis = len(axis_columns(grid.header)) == len(across) and min(across) >= PLAUSIBLE["nm"][0]
     return not (is_index(grid) or (is_axis and counts_rows(grid.column(0))))
+
+
+def may_be_first_axis(grid: Grid) -> bool:
+    """Whether the first column ascends or descends and counts no rows; levels begin lower."""
+    numbers = np.array([np.nan if (n := to_number(cell)) is None else n for cell in grid.column(0)])
+    steps, low = np.diff(numbers), PLAUSIBLE["nm"][0]
+    is_of_levels = role(grid.header[0]) == "concentration" and not (numbers >= low).all()
+    in_order = bool((steps > 0).all() or (steps < 0).all())
+    return in_order and not (is_of_levels or counts_rows(grid.column(0)))
 
 
 def is_index(grid: Grid) -> bool:
@@ -169,6 +183,38 @@ def refuse_turned(grid: Grid, *, rows: bool) -> None:
             f"beside {across.min():g} to {across.max():g}, of which either may be the axis; write "
             "concentration in the first cell and headers such as 400 nm if rows are the spectra, "
             "or wavelength_nm and headers such as 10 ppb if columns are"
+        )
+
+
+def refuse_matrix(grid: Grid, sheet: Sheet) -> None:
+    """Refuse bare headers that are as even as excitation wavelengths, below which no signal runs.
+
+    Levels in even steps begin near zero, and the signal goes with them one way or the other: the
+    largest part of its variation (first principal component) ends far from where it began.
+
+    Raises:
+        SpectraError: the levels may be wavelengths of one sample.
+    """
+    levels = np.array([to_number(name) or 0.0 for name in sheet.names])
+    called = any(
+        role(part) == "concentration" for name in grid.header for part in corner_parts(name)
+    )
+    low, high = PLAUSIBLE["nm"]
+    if called or sheet.amounts or sheet.axis_unit not in ("nm", "1") or len(levels) < FEWEST_MATRIX:
+        return
+    steps = np.diff(levels)
+    is_even = steps[0] != 0 and np.allclose(steps, steps[0], rtol=1e-3)
+    is_axis = low <= levels.min() and levels.max() <= high and levels.min() >= 2 * abs(steps[0])
+    if not (is_even and is_axis and low <= sheet.axis.min() and sheet.axis.max() <= high):
+        return
+    centred = np.nan_to_num(sheet.values - np.nanmean(sheet.values, axis=0))
+    along = np.linalg.svd(centred, full_matrices=False)[0][:, 0]
+    if abs(along[-1] - along[0]) < np.ptp(along) / 2:
+        raise SpectraError(
+            f"{sheet.name_places[0]}: found {levels[0]:g} to {levels[-1]:g} in even steps with a "
+            "signal that rises and falls, which may be concentrations, or excitation wavelengths "
+            f"of one sample; write the unit of concentrations, such as {levels[0]:g} ppb, or take "
+            "one spectrum of each sample"
         )
 
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.spectra.headers import UNITS, role, with_point
+from geonode.spectra.headers import CONCENTRATION_UNIT, UNITS, level, role, with_point
+from geonode.spectra.layouts.layout import is_marked_amount
 from geonode.spectra.sheet import Decimal, Grid, Row, Understood, to_number
 
 Kind = Literal["data", "paired", "lone", "named", "number", "text", "blank"]
@@ -61,7 +62,36 @@ class Place(NamedTuple):
             return cls(list(rows[:1]), list(rows[1:]), False)
         top, start, end = found
         header, body = [row for row in rows[top:start] if row[1]], list(rows[start:end])
-        return cls(header if _names_columns(header[-2:], body) else [], body, True)
+        if not _names_columns(header[-2:], body):
+            header = _above_keys(header, body)
+        return cls(header, body, True)
+
+    @classmethod
+    def of_names(cls, rows: Sequence[Row]) -> "Place":
+        """A table of names and amounts, below a title if it has one.
+
+        Its header is the first row of words that calls a column a concentration. Without one it is
+        the first row of several words, below the last blank row above the numbers.
+        """
+        filled = [at for at, (_, cells) in enumerate(rows) if cells]
+        rows = rows[filled[0] : filled[-1] + 1] if filled else []
+        words = [sum(map(bool, cells)) > 1 and not any(map(_is_level, cells)) for _, cells in rows]
+        called = [at for at, (_, cells) in enumerate(rows) if words[at] and any(map(_calls, cells))]
+        numbers = [at for at, (_, cells) in enumerate(rows) if any(map(_is_level, cells))]
+        above = range(numbers[0] if numbers else len(rows))
+        blank = max((at for at in above if not rows[at][1]), default=-1)
+        top = [*called, *(at for at in above if at > blank and words[at]), 0][0]
+        return cls(list(rows[top : top + 1]), list(rows[top + 1 :]), True)
+
+
+def _is_level(cell: str) -> bool:
+    return level(with_point(cell)) is not None
+
+
+def _calls(cell: str) -> bool:
+    """Whether a cell calls its column one of concentrations, and is no unit of another column."""
+    is_unit = re.fullmatch(CONCENTRATION_UNIT, cell)
+    return is_marked_amount(cell) or (role(cell) == "concentration" and not is_unit)
 
 
 def kind_of_row(cells: Sequence[str], mark: str) -> Kind:
@@ -168,6 +198,40 @@ def _names_columns(above: list[Row], body: list[Row]) -> bool:
     return role(cells[0]) == "axis" or not (is_key or alike)
 
 
+def _above_keys(above: list[Row], body: list[Row]) -> list[Row]:
+    """The rows down to a full header above keys with values, or above labels of some columns.
+
+    What the header says of columns that only keys fill is left out with them. A row between that is
+    no more than the name of the axis is the first cell of the header. No rows where those between
+    are as many words as the body has columns, or units.
+    """
+    inside = filled_columns(body)
+    if len(inside) < 3 or not (body[0][1][0] == "" or _is_number(body[0][1][0])):
+        return []
+    for last in reversed(range(len(above))):
+        number, cells = above[last]
+        if len(trimmed(cells)) == inside[-1] + 1 and all(cells[at] for at in inside[1:]):
+            below = above[last + 1 :]
+            keys = {*filled_columns(below)} - {*inside}
+            cells = ["" if at in keys else cell for at, cell in enumerate(cells)]
+            if (axis := _lone_axis(below)) and role(cells[0]) != "axis":
+                cells[0] = axis
+            return [*above[:last], (number, cells)]
+        words = [cell.strip("()[]") for cell in cells if cell]
+        units = any(
+            word.lower() in UNITS or re.fullmatch(CONCENTRATION_UNIT, word) for word in words
+        )
+        if len(words) >= len(inside) or (units and len(words) > 1):
+            break
+    return []
+
+
+def _lone_axis(rows: list[Row]) -> str:
+    """The name of an axis that stands alone in one of some rows; empty if none does."""
+    alone = [found[0] for _, cells in rows if len(found := trimmed(cells)) == 1]
+    return next((name for name in alone if role(name) == "axis"), "")
+
+
 def grid_of(
     rows: list[Row],
     decimal: Decimal,
@@ -176,6 +240,7 @@ def grid_of(
     even: bool = False,
     comments: Sequence[Row] = (),
     mark: str = "\t",
+    of_names: bool = False,
 ) -> Grid:
     """The table among the rows of a file.
 
@@ -187,12 +252,13 @@ def grid_of(
         comments: rows that are marked as comments; the last one above a table without a header is
             its header, as NumPy writes it.
         mark: what parts the cells.
+        of_names: whether it is a table of names and amounts.
 
     Raises:
         SpectraError: a row is blank above another, has more cells than the header, or fewer where
             it must have all.
     """
-    header, body, _ = Place.of(rows, mark)
+    header, body, _ = Place.of_names(rows) if of_names else Place.of(rows, mark)
     around = sorted([*rows, *comments])
     before = [row for row in around if body and row[0] < body[0][0] and row[1]]
     numbers_first = bool(body) and kind_of_row(body[0][1], mark) == "data"
@@ -208,11 +274,17 @@ def grid_of(
         )
     inside = _without_empty_columns([*header, *body])
     header, body = inside[: len(header)], inside[len(header) :]
-    bare = len(header) == 1 and len(header[0][1]) == 2 and all(map(_is_number, header[0][1]))
-    if bare:  # two columns of numbers say enough by themselves
-        header, body = [(header[0][0], ["axis", ""])], [*header, *body]
-    header = header[-_header_height([cells for _, cells in header]) :]
-    width = 2 if bare else len(trimmed(header[-1][1])) or 1
+    numbers = len(header) == 1 and all(map(_is_number, header[0][1]))
+    channels = _channels(before) if numbers else []
+    bare = numbers and len(header[0][1]) in (2, len(channels) + 1)
+    if bare:  # two columns of numbers say enough by themselves, and so do channels
+        names = channels if len(header[0][1]) > 2 else [""]
+        header, body = [(header[0][0], ["axis", *names])], [*header, *body]
+    above = header[: -_header_height([cells for _, cells in header])]
+    header = header[len(above) :]
+    if len(header) == 1 and not header[0][1][0] and (axis := _lone_axis(above[-1:])):
+        header = [(header[0][0], [axis, *header[0][1][1:]])]
+    width = len(header[-1][1]) if bare else len(trimmed(header[-1][1])) or 1
     longer = bool(body) and all(len(trimmed(cells)) == width + 1 for _, cells in body)
     if longer and counts_rows([cells[0] for _, cells in body]):
         header, width = [(number, ["", *cells]) for number, cells in header], width + 1
@@ -236,6 +308,14 @@ def grid_of(
     understood = replace(understood, skipped=said, header_rows=header_rows)
     preamble = tuple(mark.join(cells) for _, cells in before)
     return Grid(above, below, decimal, understood, preamble=preamble)
+
+
+def _channels(before: Sequence[Row]) -> list[str]:
+    """Names of the channels that the text above numbers lists, as Jasco instruments do."""
+    if not before or trimmed(before[-1][1]) != ["XYDATA"]:
+        return []
+    said = {cells[0].upper(): cells[1] for _, cells in before if len(cells) > 1}
+    return [said[key] or key for key in ("YUNITS", "Y2UNITS", "Y3UNITS") if key in said]
 
 
 def _around(rows: Sequence[Row], inside: set[int]) -> tuple[str, ...]:
