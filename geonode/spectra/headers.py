@@ -97,9 +97,8 @@ _SCAN_OF_NUMBER = re.compile(
 )
 # A unit before its number; M may be the letter of a sample, and 1_2 may be 1.2.
 _UNIT_BEFORE = re.compile(
-    rf"(?P<label>(?:.*[\s_(\[-])?)(?!M[\s_])(?P<unit>{CONCENTRATION_UNIT})(?:[)\]][\s_]*|[\s_]+)"
-    r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)[\s_-]*"
-    rf"(?:\((?P<bracket>[0-9]{{1,3}})\)|(?<=[\s_-]){_SCAN_WORD}(?P<scan>[0-9]{{1,3}}))?"
+    rf"(?:^|(?<=[\s_(\[-]))(?!M[\s_])(?P<unit>{CONCENTRATION_UNIT})(?:[)\]][\s_]*|[\s_]+)"
+    r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![0-9.,]|[\s_-][0-9])"
 )
 
 _KINDS = {
@@ -195,9 +194,9 @@ def level(name: str) -> Level | None:
     if match is None:
         return None
     concentration = float(match["number"])
-    if not concentration >= 0:
+    if not 0 <= concentration < np.inf:
         return None
-    return _finite(Level(concentration + 0.0, scan, match["unit"]))
+    return Level(concentration + 0.0, scan, match["unit"])
 
 
 def labelled_level(name: str) -> Level | None:
@@ -206,13 +205,9 @@ def labelled_level(name: str) -> Level | None:
     The number behind it, as in "As_5ppb_2" or in "5 ppb.1", as pandas renames columns, only orders
     the scans of a level. The unit may stand before the number, as in "As_ppb_5".
     """
-    if len(name) > LONGEST_NAME:
-        return None
-    found = list(_WITHIN.finditer(name))
-    if not found and (match := _UNIT_BEFORE.fullmatch(name)) and match["unit"].strip():
-        scan = int(match["scan"] or match["bracket"] or 0)
-        label = match["label"].strip(" _-([").lower()
-        return _finite(Level(float(match["number"]), scan, match["unit"], label))
+    found = list(_WITHIN.finditer(name)) if len(name) <= LONGEST_NAME else []
+    if not found and len(name) <= LONGEST_NAME:
+        found = list(_UNIT_BEFORE.finditer(name))
     if len(found) != 1:
         return None
     (match,) = found
@@ -220,12 +215,10 @@ def labelled_level(name: str) -> Level | None:
     concentration = float(match["number"])
     if behind is None or _NUMBER_BEFORE.search(label) or not match["unit"].strip():
         return None
+    if not concentration < np.inf:
+        return None
     bare = label.strip(" _-([").lower()
-    return _finite(Level(concentration, int(behind["scan"] or 0), match["unit"], bare))
-
-
-def _finite(found: Level) -> Level | None:
-    return found if found.concentration < np.inf else None
+    return Level(concentration, int(behind["scan"] or 0), match["unit"], bare)
 
 
 def wavelength(text: str) -> tuple[float, str | None] | None:

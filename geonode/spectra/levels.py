@@ -40,7 +40,7 @@ def scans_of(
             f"found several amounts, {', '.join(map(repr, several[:10]))}; choose "
             "one by spectra.target"
         )
-    found = _without_rounding(_ranked(sheet, _scans(sheet, renamed_are)))
+    found = _ranked(sheet, _scans(sheet, renamed_are))
     unit = sheet.concentration_unit
     for scan, place in zip(found, sheet.name_places, strict=True):
         unit = _common_unit(unit, scan.unit, place)
@@ -61,38 +61,28 @@ def scans_of(
 
 
 def _ranked(sheet: Sheet, found: list[Level]) -> list[Level]:
-    """Levels whose scans count from 1, by their marks.
+    """Levels that differ by rounding made one, their scans counted from 1 by names and marks.
 
     Raises:
         SpectraError: a level has further scans and no first one.
     """
-    marks: dict[float, set[int]] = {}
-    for one in found:
-        marks.setdefault(one.concentration, set()).add(one.scan)
-    for one, name, place in zip(found, sheet.names, sheet.name_places, strict=True):
-        if one.label is None and min(marks[one.concentration]) > 1:
+    named = [one.concentration for one in found]
+    level_of = dict(zip(named, without_rounding(np.array(named)).tolist(), strict=True))
+    order = sorted(level_of, key=lambda name: name != level_of[name]).index
+    keys = [(level_of[one.concentration], order(one.concentration), one.scan) for one in found]
+    scans: dict[float, list[tuple[float, int, int]]] = {}
+    for key in sorted({*keys}):
+        scans.setdefault(key[0], []).append(key)
+    first = {name: mark for _, name, mark in sorted(keys, reverse=True)}
+    for one, key, name, place in zip(found, keys, sheet.names, sheet.name_places, strict=True):
+        if one.label is None and first[key[1]] > 1:
             raise SpectraError(
                 f"{place}: found {name!r} but no '{shortest(one.concentration)}'; the first scan "
                 "of a level has no mark, or 1"
             )
-    rank = {level: sorted(of_level).index for level, of_level in marks.items()}
-    return [one._replace(scan=1 + rank[one.concentration](one.scan)) for one in found]
-
-
-def _without_rounding(found: list[Level]) -> list[Level]:
-    """Levels that differ by rounding made one, with their scans numbered on."""
-    named = [one.concentration for one in found]
-    level_of = dict(zip(named, without_rounding(np.array(named)).tolist(), strict=True))
-    earlier: dict[float, int] = {}  # scans of the level under other names
-    scans: Counter[float] = Counter()
-    for name in sorted(level_of, key=lambda name: name != level_of[name]):
-        earlier[name] = scans[level_of[name]]
-        scans[level_of[name]] += max(one.scan for one in found if one.concentration == name)
     return [
-        one._replace(
-            concentration=level_of[one.concentration], scan=one.scan + earlier[one.concentration]
-        )
-        for one in found
+        one._replace(concentration=key[0], scan=1 + scans[key[0]].index(key))
+        for one, key in zip(found, keys, strict=True)
     ]
 
 

@@ -24,6 +24,7 @@ from jaxtyping import Float, Int
 
 from geonode.errors import SpectraError
 from geonode.spectra.amounts import named_by_amount, with_second_table
+from geonode.spectra.common_axis import joined
 from geonode.spectra.formats.delimited import read_delimited
 from geonode.spectra.formats.excel import read_excel
 from geonode.spectra.formats.jcamp_dx import SUFFIXES as JCAMP
@@ -31,8 +32,6 @@ from geonode.spectra.formats.jcamp_dx import read_jcamp
 from geonode.spectra.formats.labelled_arrays import read_netcdf, read_zarr
 from geonode.spectra.formats.matlab import read_matlab
 from geonode.spectra.formats.spc import read_spc
-from geonode.spectra.formats.text import is_text
-from geonode.spectra.joined_files import joined
 from geonode.spectra.layouts.choice import sheet_of
 from geonode.spectra.layouts.layout import Asked
 from geonode.spectra.levels import RenamedColumns, scans_of
@@ -330,20 +329,19 @@ def read_format(
         SpectraError, OSError: as `read_sheet`.
     """
     suffix = path.suffix.lower()
-    reader = FORMATS.get(suffix)
+    if way := _way_out(suffix):
+        raise SpectraError(
+            f"found a file {suffix}, expected one of {', '.join(SUFFIXES)}, or text; {way}"
+        )
+    reader = FORMATS.get(suffix, read_delimited)
     if reader is read_excel:
         return read_excel(path, sheet_name, of_names=of_names)
-    if reader is not None and reader is not read_delimited:
-        return reader(path)
-    is_opus = suffix[1:].isdigit()  # Bruker's are numbered
-    way = NO_READER.get(suffix) or (NO_READER[".spa"] if is_opus else "")
-    if way or (reader is None and not is_text(path)):
-        raise SpectraError(
-            f"found a file {suffix or 'without extension'}"
-            f"{'' if way else ' that is no text'}, expected one of {', '.join(SUFFIXES)}"
-            + (f"; {way}" if way else "")
-        )
-    return read_delimited(path, of_names=of_names)
+    return read_delimited(path, of_names=of_names) if reader is read_delimited else reader(path)
+
+
+def _way_out(suffix: str) -> str | None:
+    """What to do with a file of an ending that is not read; Bruker's are numbered."""
+    return NO_READER[".opus"] if suffix[1:].isdigit() else NO_READER.get(suffix)
 
 
 # folders
@@ -364,8 +362,7 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
         raise SpectraError("found a folder with nothing in it, expected files of spectra")
     counts = Counter(file.suffix.lower() for file in files if file.is_file())
     known = Counter({one: counts[one] for one in counts if one in FORMATS})
-    texts = () if known else [file for file in files if file.is_file() and _is_unknown_text(file)]
-    known.update(file.suffix.lower() for file in texts)
+    known = known or Counter({one: counts[one] for one in counts if not _way_out(one)})
     (ending, most), (other, next_most) = [*known.most_common(2), *[("", 0)] * 2][:2]
     if most == next_most:
         found = f"as many files {ending} as {other}" if most else f"{files[0].name} in a folder"
@@ -392,11 +389,6 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
         f"{', '.join(left[:10])}{more}: if they are spectra too, save all in one format"
     )
     return replace(found, understood=found.understood.also(notes=(note,)))
-
-
-def _is_unknown_text(file: Path) -> bool:
-    suffix = file.suffix.lower()
-    return suffix not in NO_READER and not suffix[1:].isdigit() and is_text(file)
 
 
 def _one_of_folder(file: Path, column: str | None) -> Sheet:

@@ -183,7 +183,7 @@ def test_what_is_no_file_of_spectra(tmp_path):
         "series.xls": r"found a file \.xls, expected one of \.csv, ",
         "series": r"series: No such file",
         "series.0": r"found a file \.0, expected one of .*JCAMP-DX",
-        "series.bin": r"found a file \.bin that is no text, expected one of",
+        "series.bin": r"series\.bin: found binary data",
         "empty": "found a folder with nothing in it",
     }.items():
         for read in (read_table, read_spectra, inspect_file):

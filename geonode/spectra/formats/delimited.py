@@ -64,10 +64,10 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Grid:
         raise SpectraError(
             "found an empty file, expected a header such as wavelength_nm,0,10,20,30,60"
         )
-    first = lines if of_names else lines[:_FIRST_LINES]
+    first = lines[:_FIRST_LINES]
     delimiter = _delimiter(first, clear=True, of_names=of_names) or _delimiter(lines) or ","
     rows = _rows(lines, delimiter)
-    cells = [row for _, row in _place(rows, delimiter, of_names=of_names).table]
+    cells = [row for _, row in Place.of(rows, delimiter, of_names=of_names).table]
     decimal = _decimal_mark(cells, delimiter)
     if delimiter != ",":
         _refuse_groups(cells)
@@ -81,10 +81,6 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Grid:
     return grid_of(
         rows, decimal, understood, even=True, comments=remarks, mark=delimiter, of_names=of_names
     )
-
-
-def _place(rows: list[Row], delimiter: str, *, of_names: bool) -> Place:
-    return Place.of_names(rows) if of_names else Place.of(rows, delimiter)
 
 
 def _rows(lines: Iterable[tuple[int, str]], delimiter: str) -> list[Row]:
@@ -128,7 +124,7 @@ def _delimiter(lines: Numbered, *, clear: bool = False, of_names: bool = False) 
             continue
         if delimiter == " " and of_names and found:
             break
-        place = _place(_rows(lines, delimiter), delimiter, of_names=of_names)
+        place = Place.of(_rows(lines, delimiter), delimiter, of_names=of_names)
         rows = [cells for _, cells in place.table[: FIRST_ROWS + 1]]
         if delimiter == "\t":
             tabs = all(len(cells) > 1 for cells in rows)

@@ -19,25 +19,7 @@ MOST_LINES = 2**21
 LONGEST_LINE = 2**20
 """Bytes of a line; no table has longer ones."""
 
-LOOKED_AT = 2**16
-"""Bytes of a file of unknown ending that are looked at."""
-
 _UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}")
-
-
-_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-
-
-def is_text(path: Path) -> bool:
-    """Whether the first bytes of a file are text, as far as control characters tell.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    with path.open("rb") as file:
-        start = file.read(LOOKED_AT)
-    is_wide = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return is_wide or not _CONTROLS.search(start)
 
 
 def read_text(

@@ -10,8 +10,6 @@ import re
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
-
 from geonode.errors import SpectraError
 from geonode.spectra.headers import UNITS, labelled_level, level, role
 from geonode.spectra.layouts.columns import OneColumn, OneSpectrum
@@ -22,11 +20,12 @@ from geonode.spectra.layouts.rows import (
     FEWEST_EVEN,
     OneRow,
     axis_columns,
+    first_may_be_axis,
     is_index,
-    may_be_first_axis,
     refuse_matrix,
     why_rows,
 )
+from geonode.spectra.layouts.table_place import counts_rows
 from geonode.spectra.sheet import Grid, Sheet, to_number
 from geonode.spectra.table import FEWEST_WAVELENGTHS
 
@@ -41,14 +40,11 @@ LAYOUTS: tuple[Layout, ...] = (
 )
 """Layouts, the narrowest first."""
 
-_PREFIXED = re.compile(
-    r"(?P<prefix>X|WL|nm|lambda|wavelength)[_. ]?(?P<number>[0-9]+(?:\.[0-9]+)?)"
-)
 _NUMBERED = re.compile(
     r"(?P<prefix>[A-Za-z]+[_. =]?)(?P<number>-?[0-9]+(?:[.,][0-9]+)?)(?: ?(?P<unit>[A-Za-z]+))?"
 )
 _OF_AXIS = re.compile(
-    r"(?:wl|wave(?:length|number)s?|lambda|nm|band|pixel|channel|point)[_. =]?", re.I
+    r"(?:X|(?i:wl|wave(?:length|number)s?|lambda|nm|band|pixel|channel|point))[_. =]?"
 )
 _WELL_ROW = re.compile("[A-P]")
 _WELL = re.compile("[A-P][0-9]{1,2}")
@@ -109,7 +105,7 @@ def _refuse_without_a_header(grid: Grid, asked: Asked) -> None:
             "spectral scan, one column a well below a row such as Wavelength, A1, A2"
         )
     levels = (level(name) or labelled_level(name) for name in header[1:])
-    of_wells = all(map(_WELL.fullmatch, header[1:])) and may_be_first_axis(grid)
+    of_wells = all(map(_WELL.fullmatch, header[1:])) and first_may_be_axis(grid)
     says = header[0] or of_wells or why_rows(grid, asked) or all(one and one.unit for one in levels)
     if to_number(header[0]) is not None or not says:
         raise SpectraError(
@@ -136,70 +132,39 @@ def _without_index(grid: Grid) -> Grid:
 
 
 def _without_prefixes(grid: Grid, asked: Asked) -> Grid:
-    """A table whose headers `X400` or `WL400` are numbers, as R and people write them.
+    """A table whose headers `X400`, as R writes them, `wl1`, `E_-0.9` or `A_400nm` are numbers.
 
-    Headers that count, `X1` to `X20`, are names; so are those of unknown spectra in columns.
+    Beside samples they are an axis. Those of another word than one for an axis are so only if there
+    are many and the first column is none; so are `X1` to `X20`. Names of unknown spectra stay.
     """
     header = grid.header
-    found = {at: one for at, name in enumerate(header) if (one := _PREFIXED.fullmatch(name))}
-    numbers = [float(one["number"]) for one in found.values()]
-    of_columns = role(header[0]) == "axis"
-    everywhere = len(found) == len(header) - 1 or not of_columns
-    one_prefix = len({one["prefix"] for one in found.values()}) == 1
-    if len(found) < 3 or _count(numbers) or not one_prefix or not everywhere:
-        return grid if of_columns else _numbered_axis(grid)
-    if of_columns and not asked.series:
-        return grid
-    bare = [found[at]["number"] if at in found else name for at, name in enumerate(header)]
-    across = not of_columns and next(iter(found.values()))["prefix"] != "X"
-    return replace(grid, headings=[*grid.headings[:-1], (grid.header_row, bare)], across=across)
-
-
-def _count(numbers: list[float]) -> bool:
-    return numbers in ([*range(len(numbers))], [*range(1, len(numbers) + 1)])
-
-
-def _numbered_axis(grid: Grid) -> Grid:
-    """A table whose headers number an axis, as `wl1`, `E_-0.9` or `Abs_400nm` do, beside samples.
-
-    Headers of another word than one for an axis are one only if there are many and the first column
-    is none.
-    """
-    header = grid.header
-    if len(grid.headings) > 1 or axis_columns(header):
-        return grid
-    about_samples = [
-        role(name) or is_marked_amount(name) or labelled_level(name) for name in header
-    ]
-    found = {
+    named = {
         at: one
         for at, name in enumerate(header)
-        if not about_samples[at] and (one := _NUMBERED.fullmatch(name))
+        if (one := _NUMBERED.fullmatch(name)) and not (role(name) or labelled_level(name))
     }
-    kinds = Counter((one["prefix"], one["unit"]) for one in found.values())
-    if not kinds:
+    kinds = Counter(one.group("prefix", "unit") for one in named.values())
+    prefix, unit = next(iter(kinds.most_common(1)), [("", None)])[0]
+    found = {at: one for at, one in named.items() if one.group("prefix", "unit") == (prefix, unit)}
+    texts = [one["number"].replace(",", ".") for one in found.values()]
+    counts, of_axis = counts_rows(texts), bool(_OF_AXIS.fullmatch(prefix))
+    if role(header[0]) == "axis":
+        is_axis = of_axis and asked.series and not counts and len(found) == len(header) - 1
+    else:
+        is_sure = of_axis and not (counts and prefix[0] == "X")
+        is_axis = is_sure or (
+            len(found) >= FEWEST_EVEN and not axis_columns(header) and not first_may_be_axis(grid)
+        )
+    if len(found) < FEWEST_WAVELENGTHS or not is_axis or is_marked_amount(f"{prefix}1"):
         return grid
-    (kind, count), *_ = kinds.most_common(1)
-    found = {at: one for at, one in found.items() if (one["prefix"], one["unit"]) == kind}
-    numbers = [float(one["number"].replace(",", ".")) for one in found.values()]
-    steps = np.diff(numbers)
-    of_axis = bool(_OF_AXIS.fullmatch(kind[0]))
-    is_axis = FEWEST_WAVELENGTHS if of_axis else FEWEST_EVEN
-    if count < is_axis or not ((steps > 0).all() or (steps < 0).all()):
-        return grid
-    if not of_axis and may_be_first_axis(grid):
-        return grid
-    unit = f" {kind[1]}" if kind[1] and kind[1].lower() in UNITS else ""
-    bare = [
-        f"{found[at]['number'].replace(',', '.')}{unit}" if at in found else name
-        for at, name in enumerate(header)
-    ]
-    first, *_, last = (header[at] for at in found)
-    counts = ", which count and are no wavelengths" if _count(numbers) else ""
-    note = f"the headers {first} to {last} are the axis{counts}"
-    return replace(
-        grid,
-        headings=[(grid.header_row, bare)],
-        understood=grid.understood.also(notes=(note,)),
-        across=True,
-    )
+    of_unit = f" {unit}" if unit and unit.lower() in UNITS else ""
+    bare = list(header)
+    for at, text in zip(found, texts, strict=True):
+        bare[at] = text + of_unit
+    understood, across = grid.understood, counts or (role(header[0]) != "axis" and prefix[0] != "X")
+    if across and (counts or not of_axis):
+        ends = f"{header[min(found)]} to {header[max(found)]}"
+        note = f"the headers {ends} are the axis{', which counts' if counts else ''}"
+        understood = understood.also(notes=(note,))
+    headings = [*grid.headings[:-1], (grid.header_row, bare)]
+    return replace(grid, headings=headings, understood=understood, across=across)

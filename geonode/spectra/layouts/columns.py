@@ -56,31 +56,23 @@ class OneSpectrum:
 
     def sheet(self, grid: Grid, asked: Asked) -> Sheet:
         """The spectrum, with the unit of the axis from the text above where it is named there."""
-        if len(grid.header) > 2:
-            grid = _one_channel(grid, asked)
-        name, signal = grid.header
+        name, *signals = grid.header
         header = name or "axis"
         if axis_header(header)[1] == "1" and (unit := unit_in(grid.preamble)):
             header = f"{name or 'axis'} ({unit})"
-        return OneColumn().sheet(
-            replace(grid, headings=[(grid.header_row, [header, signal or asked.called])]), asked
+        names = [header, *(signal or asked.called for signal in signals)]
+        found = OneColumn().sheet(replace(grid, headings=[(grid.header_row, names)]), asked)
+        if len(signals) == 1:
+            return found
+        wanted = places_called(signals, asked.target or "")
+        at = wanted[0] if len(wanted) == 1 else 0
+        others = ", ".join(signals[:at] + signals[at + 1 :])
+        return replace(
+            found.at([at]),
+            names=[signals[at] if wanted else asked.called],
+            understood=found.understood.also(skipped=(f"channels {others}",)),
+            signal=signals[at],
         )
-
-
-def _one_channel(grid: Grid, asked: Asked) -> Grid:
-    """A table of the first channel, or of the one that is asked for by its name."""
-    name, *channels = grid.header
-    wanted = places_called(channels, asked.target) if asked.target else []
-    at = wanted[0] if len(wanted) == 1 else 0
-    left = [one for one in channels if one != channels[at]]
-    signal = channels[at] if wanted else ""
-    return replace(
-        grid,
-        headings=[(grid.header_row, [name, signal])],
-        rows=[(row, [cells[0], cells[at + 1]]) for row, cells in grid.rows],
-        understood=grid.understood.also(skipped=(f"channels {', '.join(left)}",)),
-        signal=channels[at],
-    )
 
 
 def unit_in(preamble: tuple[str, ...]) -> str | None:

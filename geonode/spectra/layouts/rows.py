@@ -86,13 +86,20 @@ def _may_be_axis(grid: Grid) -> bool:
     return not (is_index(grid) or (is_axis and counts_rows(grid.column(0))))
 
 
-def may_be_first_axis(grid: Grid) -> bool:
-    """Whether the first column ascends or descends and counts no rows; levels begin lower."""
-    numbers = np.array([np.nan if (n := to_number(cell)) is None else n for cell in grid.column(0)])
-    steps, low = np.diff(numbers), PLAUSIBLE["nm"][0]
-    is_of_levels = role(grid.header[0]) == "concentration" and not (numbers >= low).all()
-    in_order = bool((steps > 0).all() or (steps < 0).all())
-    return in_order and not (is_of_levels or counts_rows(grid.column(0)))
+def first_may_be_axis(grid: Grid) -> bool:
+    """Whether the first column is in order and counts no rows; concentrations begin lower."""
+    low, cells = PLAUSIBLE["nm"][0], grid.column(0)
+    is_low = role(grid.header[0]) == "concentration" and any(
+        (to_number(c) or 0) < low for c in cells
+    )
+    return _in_order(cells) and not is_low and not counts_rows(cells)
+
+
+def _in_order(cells: Sequence[str]) -> bool:
+    """Whether cells are numbers that ascend or descend."""
+    numbers = [to_number(cell) for cell in cells]
+    steps = np.diff([np.nan if number is None else number for number in numbers])
+    return bool((steps > 0).all() or (steps < 0).all())
 
 
 def is_index(grid: Grid) -> bool:
@@ -105,16 +112,12 @@ def why_rows(grid: Grid, asked: Asked) -> str:
     header, axis = grid.header, axis_columns(grid.header)
     about = [at for at in range(len(header)) if at not in axis]
     said = _said_of_samples(grid, about, asked)
-    numbers = [to_number(cell) for cell in grid.column(0)]
-    steps = np.diff([np.nan if number is None else number for number in numbers])
     reasons = {
         f"column {header[said][:40]!r} is about samples" if said is not None else "": True,
         "the headers are values of an axis with their unit": all(
             to_number(header[at]) is None for at in axis
         ),
-        "the headers are an axis, and the first column is none": not (
-            (steps > 0).all() or (steps < 0).all()
-        ),
+        "the headers are an axis, and the first column is none": not _in_order(grid.column(0)),
         f"{len(axis)} headers in order are an axis": len(axis) > MOST_LEVELS
         and (is_index(grid) or len(about) > 1),
     }
@@ -187,34 +190,29 @@ def refuse_turned(grid: Grid, *, rows: bool) -> None:
 
 
 def refuse_matrix(grid: Grid, sheet: Sheet) -> None:
-    """Refuse bare headers that are as even as excitation wavelengths, below which no signal runs.
+    """Refuse levels as even as excitation wavelengths, with which the signal rises and falls.
 
-    Levels in even steps begin near zero, and the signal goes with them one way or the other: the
-    largest part of its variation (first principal component) ends far from where it began.
+    Levels in even steps begin near zero, and the largest part of the variation of their spectra
+    (first principal component) ends far from where it began.
 
     Raises:
         SpectraError: the levels may be wavelengths of one sample.
     """
     levels = np.array([to_number(name) or 0.0 for name in sheet.names])
-    called = any(
-        role(part) == "concentration" for name in grid.header for part in corner_parts(name)
-    )
-    low, high = PLAUSIBLE["nm"]
-    if called or sheet.amounts or sheet.axis_unit not in ("nm", "1") or len(levels) < FEWEST_MATRIX:
+    parts = [part for name in grid.header for part in corner_parts(name)]
+    if sheet.amounts or len(levels) < FEWEST_MATRIX or "concentration" in map(role, parts):
         return
-    steps = np.diff(levels)
-    is_even = steps[0] != 0 and np.allclose(steps, steps[0], rtol=1e-3)
-    is_axis = low <= levels.min() and levels.max() <= high and levels.min() >= 2 * abs(steps[0])
-    if not (is_even and is_axis and low <= sheet.axis.min() and sheet.axis.max() <= high):
+    steps, (low, high) = np.diff(levels), PLAUSIBLE["nm"]
+    is_even = bool(np.allclose(steps, steps[0], rtol=1e-3, atol=0))
+    if not is_even or not max(low, 2 * abs(steps[0])) <= levels.min() <= levels.max() <= high:
         return
-    centred = np.nan_to_num(sheet.values - np.nanmean(sheet.values, axis=0))
-    along = np.linalg.svd(centred, full_matrices=False)[0][:, 0]
+    values = np.nan_to_num(sheet.values)
+    along = np.linalg.svd(values - values.mean(axis=0), full_matrices=False)[0][:, 0]
     if abs(along[-1] - along[0]) < np.ptp(along) / 2:
         raise SpectraError(
             f"{sheet.name_places[0]}: found {levels[0]:g} to {levels[-1]:g} in even steps with a "
-            "signal that rises and falls, which may be concentrations, or excitation wavelengths "
-            f"of one sample; write the unit of concentrations, such as {levels[0]:g} ppb, or take "
-            "one spectrum of each sample"
+            "signal that rises and falls: concentrations, or excitation wavelengths of one sample; "
+            f"write their unit, such as {levels[0]:g} ppb, or take one spectrum of each sample"
         )
 
 

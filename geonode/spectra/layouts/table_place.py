@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.spectra.headers import CONCENTRATION_UNIT, UNITS, level, role, with_point
-from geonode.spectra.layouts.layout import is_marked_amount
+from geonode.spectra.headers import UNITS, level, role, with_point
 from geonode.spectra.sheet import Decimal, Grid, Row, Understood, to_number
 
 Kind = Literal["data", "paired", "lone", "named", "number", "text", "blank"]
@@ -49,14 +48,19 @@ class Place(NamedTuple):
         return [row for row in (*self.header[-1:], *self.body) if row[1]]
 
     @classmethod
-    def of(cls, rows: Sequence[Row], mark: str) -> "Place":
+    def of(cls, rows: Sequence[Row], mark: str, *, of_names: bool = False) -> "Place":
         """The table among rows that a mark parts, all of them if it is not clear where it is.
+
+        One of names and amounts has a row of words above them, whatever they look like.
 
         Raises:
             SpectraError: the row above the numbers looks like a damaged one of them.
         """
         filled = [at for at, (_, cells) in enumerate(rows) if cells]
         rows = rows[filled[0] : filled[-1] + 1] if filled else []
+        if of_names:
+            top = _header_of_names(rows)
+            return cls(list(rows[top : top + 1]), list(rows[top + 1 :]), True)
         found = _ends_of([kind_of_row(cells, mark) for _, cells in rows])
         if found is None:
             return cls(list(rows[:1]), list(rows[1:]), False)
@@ -66,32 +70,16 @@ class Place(NamedTuple):
             header = _above_keys(header, body)
         return cls(header, body, True)
 
-    @classmethod
-    def of_names(cls, rows: Sequence[Row]) -> "Place":
-        """A table of names and amounts, below a title if it has one.
 
-        Its header is the first row of words that calls a column a concentration. Without one it is
-        the first row of several words, below the last blank row above the numbers.
-        """
-        filled = [at for at, (_, cells) in enumerate(rows) if cells]
-        rows = rows[filled[0] : filled[-1] + 1] if filled else []
-        words = [sum(map(bool, cells)) > 1 and not any(map(_is_level, cells)) for _, cells in rows]
-        called = [at for at, (_, cells) in enumerate(rows) if words[at] and any(map(_calls, cells))]
-        numbers = [at for at, (_, cells) in enumerate(rows) if any(map(_is_level, cells))]
-        above = range(numbers[0] if numbers else len(rows))
-        blank = max((at for at in above if not rows[at][1]), default=-1)
-        top = [*called, *(at for at in above if at > blank and words[at]), 0][0]
-        return cls(list(rows[top : top + 1]), list(rows[top + 1 :]), True)
-
-
-def _is_level(cell: str) -> bool:
-    return level(with_point(cell)) is not None
-
-
-def _calls(cell: str) -> bool:
-    """Whether a cell calls its column one of concentrations, and is no unit of another column."""
-    is_unit = re.fullmatch(CONCENTRATION_UNIT, cell)
-    return is_marked_amount(cell) or (role(cell) == "concentration" and not is_unit)
+def _header_of_names(rows: Sequence[Row]) -> int:
+    """Place of the row of words above names and amounts, behind a title and the last blank row."""
+    blank = max((at for at, (_, cells) in enumerate(rows) if not cells), default=-1)
+    words = [
+        at
+        for at, (_, cells) in enumerate(rows)
+        if sum(map(bool, cells)) > 1 and not any(level(with_point(cell)) for cell in cells)
+    ]
+    return [*(at for at in words if at > blank), *words, 0][0]
 
 
 def kind_of_row(cells: Sequence[str], mark: str) -> Kind:
@@ -201,35 +189,21 @@ def _names_columns(above: list[Row], body: list[Row]) -> bool:
 def _above_keys(above: list[Row], body: list[Row]) -> list[Row]:
     """The rows down to a full header above keys with values, or above labels of some columns.
 
-    What the header says of columns that only keys fill is left out with them. A row between that is
-    no more than the name of the axis is the first cell of the header. No rows where those between
-    are as many words as the body has columns, or units.
+    Without what it says of columns that only keys fill; no rows if there is none above such rows.
     """
     inside = filled_columns(body)
-    if len(inside) < 3 or not (body[0][1][0] == "" or _is_number(body[0][1][0])):
+    if len(inside) < 3 or not _is_number(body[0][1][0] or "0"):
         return []
     for last in reversed(range(len(above))):
         number, cells = above[last]
-        if len(trimmed(cells)) == inside[-1] + 1 and all(cells[at] for at in inside[1:]):
-            below = above[last + 1 :]
-            keys = {*filled_columns(below)} - {*inside}
-            cells = ["" if at in keys else cell for at, cell in enumerate(cells)]
-            if (axis := _lone_axis(below)) and role(cells[0]) != "axis":
-                cells[0] = axis
-            return [*above[:last], (number, cells)]
-        words = [cell.strip("()[]") for cell in cells if cell]
-        units = any(
-            word.lower() in UNITS or re.fullmatch(CONCENTRATION_UNIT, word) for word in words
-        )
-        if len(words) >= len(inside) or (units and len(words) > 1):
+        filled = [at for at, cell in enumerate(cells) if cell]
+        if filled[-1] == inside[-1] and {*inside[1:]} <= {*filled}:
+            kept = [cell if at in inside else "" for at, cell in enumerate(cells)]
+            return [*above[:last], (number, kept)]
+        units = len(filled) > 1 and any(role(cell) in ("axis", "concentration") for cell in cells)
+        if len(filled) >= len(inside) or units:
             break
     return []
-
-
-def _lone_axis(rows: list[Row]) -> str:
-    """The name of an axis that stands alone in one of some rows; empty if none does."""
-    alone = [found[0] for _, cells in rows if len(found := trimmed(cells)) == 1]
-    return next((name for name in alone if role(name) == "axis"), "")
 
 
 def grid_of(
@@ -258,7 +232,7 @@ def grid_of(
         SpectraError: a row is blank above another, has more cells than the header, or fewer where
             it must have all.
     """
-    header, body, _ = Place.of_names(rows) if of_names else Place.of(rows, mark)
+    header, body, _ = Place.of(rows, mark, of_names=of_names)
     around = sorted([*rows, *comments])
     before = [row for row in around if body and row[0] < body[0][0] and row[1]]
     numbers_first = bool(body) and kind_of_row(body[0][1], mark) == "data"
@@ -282,8 +256,9 @@ def grid_of(
         header, body = [(header[0][0], ["axis", *names])], [*header, *body]
     above = header[: -_header_height([cells for _, cells in header])]
     header = header[len(above) :]
-    if len(header) == 1 and not header[0][1][0] and (axis := _lone_axis(above[-1:])):
-        header = [(header[0][0], [axis, *header[0][1][1:]])]
+    beside = trimmed(above[-1][1]) if above else []
+    if len(beside) == 1 and role(beside[0]) == "axis" and not header[0][1][0]:
+        header[0] = (header[0][0], [*beside, *header[0][1][1:]])
     width = len(header[-1][1]) if bare else len(trimmed(header[-1][1])) or 1
     longer = bool(body) and all(len(trimmed(cells)) == width + 1 for _, cells in body)
     if longer and counts_rows([cells[0] for _, cells in body]):
