@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.spectra.sheet import Sheet, joined_amounts, require_values, signal_over
+from geonode.spectra.sheet import Sheet, joined_amounts, require_values
 from geonode.spectra.table import FEWEST_WAVELENGTHS
 
 WIDEST_GAP = 5.0
@@ -145,8 +145,8 @@ def joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
     stems: dict[str, str] = {}
     for file, sheet in sheets.items():
         found, expected = (
-            f"{signal_over(one.signal, one.axis_name, one.axis_unit)}, named by "
-            f"{'TITLE' if one.of_samples else 'CONCENTRATIONS'}"
+            f"{one.signal or 'no YUNITS'} over {one.axis_name} in {one.axis_unit}, "
+            f"named by {'TITLE' if one.of_samples else 'CONCENTRATIONS'}"
             if by_title
             else f"an axis in {one.axis_unit}"
             for one in (sheet, first)

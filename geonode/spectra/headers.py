@@ -205,9 +205,8 @@ def labelled_level(name: str) -> Level | None:
     The number behind it, as in "As_5ppb_2" or in "5 ppb.1", as pandas renames columns, only orders
     the scans of a level. The unit may stand before the number, as in "As_ppb_5".
     """
-    found = list(_WITHIN.finditer(name)) if len(name) <= LONGEST_NAME else []
-    if not found and len(name) <= LONGEST_NAME:
-        found = list(_UNIT_BEFORE.finditer(name))
+    short = name if len(name) <= LONGEST_NAME else ""
+    found = list(_WITHIN.finditer(short)) or list(_UNIT_BEFORE.finditer(short))
     if len(found) != 1:
         return None
     (match,) = found

@@ -318,12 +318,7 @@ def read_sheet(
 def read_format(
     path: Path, sheet_name: str | None = None, *, of_names: bool = False
 ) -> Grid | Sheet:
-    """Cells or spectra of a file, by its ending in any case; of an unknown one, if it is text.
-
-    Args:
-        path: the file.
-        sheet_name: sheet of a workbook.
-        of_names: whether cells are a table of names and amounts.
+    """Cells, of spectra or of names, or spectra of a file, by its ending; text if it is unknown.
 
     Raises:
         SpectraError, OSError: as `read_sheet`.

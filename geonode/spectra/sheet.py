@@ -164,12 +164,6 @@ class Sheet:
         return f"{at}, spectrum {name!r}"
 
 
-def signal_over(signal: str | None, axis_name: str, axis_unit: str) -> str:
-    """What was measured over which axis, for messages."""
-    unit = "an unknown unit" if axis_unit == "1" else axis_unit
-    return f"{signal or 'a signal without a name'} over {axis_name} in {unit}"
-
-
 def plain_name(name: str) -> str:
     """A name as names are compared: composed (NFC), each blank a space, none at the ends."""
     return re.sub(r"\s", " ", unicodedata.normalize("NFC", name)).strip()

@@ -339,7 +339,7 @@ def test_spc_files_are_read(tmp_path, exponent):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (spc(SPECTRA[0], version=0x4D), "old format .*JCAMP-DX"),
+        (spc(SPECTRA[0], version=0x4D), "old format, .*JCAMP-DX"),
         (spc(SPECTRA[0])[:-9], "found no SPC file|bytes of 1 spectra"),
         (spc(SPECTRA[0], exponent=3, of_one=1), "exponents 3 and 1"),
         (b"no SPC", "found no header of an SPC file"),

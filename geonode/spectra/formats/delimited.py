@@ -44,12 +44,7 @@ Numbered = list[tuple[int, str]]
 
 
 def read_delimited(path: Path, *, of_names: bool = False) -> Grid:
-    """Cells of a text file.
-
-    Args:
-        path: the file.
-        of_names: whether it is a table of names and amounts. Blanks part its cells only if nothing
-            else does, as names have blanks too.
+    """Cells of a text file; blanks part names and amounts only if nothing else does.
 
     Raises:
         SpectraError: it is no text or no table, or can be read in two ways; the message names row

@@ -128,34 +128,29 @@ def _renewed(content: bytes) -> bytes:
     """A file of the old format in the new one.
 
     Raises:
-        SpectraError: it is cut, has another number of points than it claims, or floating-point
-            numbers or an axis of its own, which the old format has not.
+        SpectraError: it has fewer or more numbers than it claims, or numbers or an axis of a kind
+            that the old format has not.
     """
-    head = content[:_OLD_HEADER].ljust(_OLD_HEADER, b"\0")
+    head, rest = content[:_OLD_HEADER].ljust(_OLD_HEADER, b"\0"), content[_OLD_HEADER:]
     flags, _, exponent, points, first, last, x, y, year = struct.unpack("<BBhfffBBH", head[:20])
     is_short, is_multiple = bool(flags & 0x01), bool(flags & 0x04)
-    if flags & 0xC0 or not -0x80 < exponent < 0x80:
-        raise SpectraError(
-            f"found flags {flags:#x} and exponent {exponent} in an SPC file of the old format, "
-            "which has integers and even axes alone; save it in the new one, or as JCAMP-DX"
-        )
-    size = _OF_ONE + (2 if is_short else 4) * int(points) if 1 <= points < 2**24 else 0
-    rest = content[_OLD_HEADER:]
-    count = min(len(rest) // size, MOST_SPECTRA + 1 if is_multiple else 1) if size else 0
+    is_known = not flags & 0xC0 and -0x80 < exponent < 0x80 and 1 <= points < 2**24
+    size = _OF_ONE + (2 if is_short else 4) * int(points) if is_known else len(content)
+    count = min(len(rest) // size, MOST_SPECTRA + 1 if is_multiple else 1)
     if not count or points != int(points) or rest[count * size :].strip(b"\0\x1a"):
         raise SpectraError(
-            f"found {len(content)} bytes of spectra of {points:g} points in an SPC file of the old "
-            "format, expected as many as are there; export the file again"
+            f"found {len(content)} bytes of spectra of {points:g} points, flags {flags:#x}, "
+            f"exponent {exponent} in an SPC file of the old format, expected integers on an even "
+            "axis, as many as are there; save it in the new format, or as JCAMP-DX"
         )
-    labelled = year >> 12 == 15  # labels of the axes stand in the header
-    about = flags & ~0x20 | 0x20 * labelled, 0x4B, 0, exponent, int(points), first, last, count
-    new = struct.pack("<BBBbIddIBBB", *about, x, y, 0 if labelled else year >> 12)
-    new = new.ljust(218, b"\0") + head[194:224]
-    parts = [new.ljust(_HEADER, b"\0")]
+    has_labels = year >> 12 == 15  # in place of the types of its axes
+    kinds = (0, y, 0) if has_labels else (x, y, year >> 12)
+    about = flags & ~0x20, 0x4B, 0, exponent, int(points), first, last, count, *kinds
+    parts = [struct.pack("<BBBbIddIBBB", *about).ljust(_HEADER, b"\0")]
     for start in range(0, count * size, size):
         one, numbers = rest[start : start + _OF_ONE], rest[start + _OF_ONE : start + size]
         words = np.frombuffer(numbers, "<u2")
-        exponents = one[1:2] if is_multiple else struct.pack("<b", exponent)
+        of_one = one[1:2] if is_multiple else struct.pack("<b", exponent)
         swapped = words if is_short else words.reshape(-1, 2)[:, ::-1]
-        parts += [one[:1] + exponents + one[2:], swapped.tobytes()]
+        parts += [one[:1] + of_one + one[2:], swapped.tobytes()]
     return b"".join(parts)

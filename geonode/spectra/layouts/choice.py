@@ -7,7 +7,7 @@ says what each layout lacks.
 """
 
 import re
-from collections import Counter
+from collections import defaultdict
 from dataclasses import replace
 
 from geonode.errors import SpectraError
@@ -138,31 +138,25 @@ def _without_prefixes(grid: Grid, asked: Asked) -> Grid:
     are many and the first column is none; so are `X1` to `X20`. Names of unknown spectra stay.
     """
     header = grid.header
-    named = {
-        at: one
-        for at, name in enumerate(header)
-        if (one := _NUMBERED.fullmatch(name)) and not (role(name) or labelled_level(name))
-    }
-    kinds = Counter(one.group("prefix", "unit") for one in named.values())
-    prefix, unit = next(iter(kinds.most_common(1)), [("", None)])[0]
-    found = {at: one for at, one in named.items() if one.group("prefix", "unit") == (prefix, unit)}
-    texts = [one["number"].replace(",", ".") for one in found.values()]
-    counts, of_axis = counts_rows(texts), bool(_OF_AXIS.fullmatch(prefix))
+    groups: defaultdict[tuple[str | None, ...], dict[int, str]] = defaultdict(dict)
+    for at, name in enumerate(header):
+        is_about = role(name) or labelled_level(name) or is_marked_amount(name)
+        if (one := _NUMBERED.fullmatch(name)) and not is_about:
+            groups[one["prefix"], one["unit"]][at] = one["number"].replace(",", ".")
+    (prefix, unit), found = max(groups.items(), key=lambda one: len(one[1]), default=(("", ""), {}))
+    counts, of_axis = counts_rows([*found.values()]), _OF_AXIS.fullmatch(prefix)
+    many = len(found) >= FEWEST_EVEN and not axis_columns(header)
     if role(header[0]) == "axis":
         is_axis = of_axis and asked.series and not counts and len(found) == len(header) - 1
     else:
-        is_sure = of_axis and not (counts and prefix[0] == "X")
-        is_axis = is_sure or (
-            len(found) >= FEWEST_EVEN and not axis_columns(header) and not first_may_be_axis(grid)
-        )
-    if len(found) < FEWEST_WAVELENGTHS or not is_axis or is_marked_amount(f"{prefix}1"):
+        is_axis = of_axis and not (counts and prefix[0] == "X")
+        is_axis = is_axis or (many and not first_may_be_axis(grid))
+    if len(found) < FEWEST_WAVELENGTHS or not is_axis:
         return grid
     of_unit = f" {unit}" if unit and unit.lower() in UNITS else ""
-    bare = list(header)
-    for at, text in zip(found, texts, strict=True):
-        bare[at] = text + of_unit
+    bare = [found[at] + of_unit if at in found else name for at, name in enumerate(header)]
     understood, across = grid.understood, counts or (role(header[0]) != "axis" and prefix[0] != "X")
-    if across and (counts or not of_axis):
+    if counts or not of_axis:
         ends = f"{header[min(found)]} to {header[max(found)]}"
         note = f"the headers {ends} are the axis{', which counts' if counts else ''}"
         understood = understood.also(notes=(note,))

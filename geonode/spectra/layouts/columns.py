@@ -10,8 +10,6 @@ import re
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from geonode.errors import SpectraError
 from geonode.spectra.headers import (
     AXIS_OF_UNIT,
@@ -25,7 +23,7 @@ from geonode.spectra.headers import (
     same_unit,
 )
 from geonode.spectra.layouts.layout import Asked, Fit, axis_of
-from geonode.spectra.layouts.rows import corner_parts, direction, refuse_turned
+from geonode.spectra.layouts.rows import corner_parts, direction, in_order, refuse_turned
 from geonode.spectra.layouts.table_place import counts_rows
 from geonode.spectra.levels import numbered
 from geonode.spectra.sheet import Grid, Sheet, places_called, to_number
@@ -48,9 +46,7 @@ class OneSpectrum:
             return Fit(False, f"there are {len(grid.header)} columns")
         if len(grid.headings) > 1 or role(grid.header[0]) in ("axis", "concentration", "other"):
             return Fit(False, "the header says what the columns are")
-        axis = np.array([to_number(cell) or np.nan for cell in grid.column(0)])
-        steps = np.diff(axis)
-        if not (len(axis) > 1 and ((steps > 0).all() or (steps < 0).all())):
+        if len(grid.rows) < 2 or not in_order(grid.column(0)):
             return Fit(False, "the first column does not ascend or descend throughout")
         return Fit(True, "two columns, of which the first ascends or descends, and text around")
 

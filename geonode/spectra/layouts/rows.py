@@ -35,9 +35,6 @@ INDEX_NAMES = {
 FEWEST_EVEN = 10
 """Numbers from which even steps make an axis rather than levels."""
 
-FEWEST_MATRIX = 6
-"""Levels from which they may be the wavelengths of a matrix."""
-
 Way = Literal["columns", "rows"] | None
 
 
@@ -92,10 +89,10 @@ def first_may_be_axis(grid: Grid) -> bool:
     is_low = role(grid.header[0]) == "concentration" and any(
         (to_number(c) or 0) < low for c in cells
     )
-    return _in_order(cells) and not is_low and not counts_rows(cells)
+    return in_order(cells) and not is_low and not counts_rows(cells)
 
 
-def _in_order(cells: Sequence[str]) -> bool:
+def in_order(cells: Sequence[str]) -> bool:
     """Whether cells are numbers that ascend or descend."""
     numbers = [to_number(cell) for cell in cells]
     steps = np.diff([np.nan if number is None else number for number in numbers])
@@ -117,7 +114,7 @@ def why_rows(grid: Grid, asked: Asked) -> str:
         "the headers are values of an axis with their unit": all(
             to_number(header[at]) is None for at in axis
         ),
-        "the headers are an axis, and the first column is none": not _in_order(grid.column(0)),
+        "the headers are an axis, and the first column is none": not in_order(grid.column(0)),
         f"{len(axis)} headers in order are an axis": len(axis) > MOST_LEVELS
         and (is_index(grid) or len(about) > 1),
     }
@@ -200,7 +197,7 @@ def refuse_matrix(grid: Grid, sheet: Sheet) -> None:
     """
     levels = np.array([to_number(name) or 0.0 for name in sheet.names])
     parts = [part for name in grid.header for part in corner_parts(name)]
-    if sheet.amounts or len(levels) < FEWEST_MATRIX or "concentration" in map(role, parts):
+    if sheet.amounts or len(levels) < 6 or "concentration" in map(role, parts):
         return
     steps, (low, high) = np.diff(levels), PLAUSIBLE["nm"]
     is_even = bool(np.allclose(steps, steps[0], rtol=1e-3, atol=0))
