@@ -102,7 +102,7 @@ def with_second_table(sheet: Sheet, grid: Grid, said: str, endings: tuple[str, .
     named = [at for at in others if role(header[at]) == "other"] or others
     if len(header) == 2 and len(named) != 1:
         named, amounts = [0], amounts_of(grid, [1])
-    if not amounts or len(named) != 1:
+    if not amounts or len(named) != 1 or any(map(level, header)):
         raise SpectraError(
             f"{said}: found the columns {', '.join(map(repr, header[:10]))}, expected name and "
             "concentration"

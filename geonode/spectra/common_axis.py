@@ -5,7 +5,6 @@ coarsest one, over the range that all axes share.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
@@ -142,7 +141,7 @@ def joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
         SpectraError: two files have one name, units differ, or the axes cannot be brought to one.
     """
     (first_file, first), *_ = sheets.items()
-    stems: dict[str, str] = {}
+    called: dict[str, str] = {}
     for file, sheet in sheets.items():
         found, expected = (
             f"{one.signal or 'no YUNITS'} over {one.axis_name} in {one.axis_unit}, "
@@ -153,7 +152,7 @@ def joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
         )
         if found != expected:
             raise SpectraError(f"{file}: found {found}, expected {expected} as in {first_file}")
-        if (other := stems.setdefault(Path(file).stem, file)) != file and not by_title:
+        if (other := called.setdefault(sheet.names[0], file)) != file and not by_title:
             raise SpectraError(f"found {other} and {file}, expected one file a spectrum")
     require_values(sum(sheet.values.size for sheet in sheets.values()))
     spectra = [

@@ -89,11 +89,10 @@ _SCAN_BEHIND = re.compile(
     r"[\s_.-]*(?:\(?(?:rep(?:licate|eat)?|scan|run|r)?[\s_.-]*(?P<scan>[0-9]{1,3})\)?)?", re.I
 )
 _SCAN_MARK = re.compile(r"(?P<level>.+)__r(?P<scan>[1-9][0-9]{0,5})")
-_SCAN_WORD = r"(?i:rep(?:licate|eat)?|scan|run|r)[\s_.-]*"
 # As people mark scans of a bare number; 10_1 may be 10.1.
 _SCAN_OF_NUMBER = re.compile(
-    rf"(?P<level>{_NUMBER})[\s_-]*"
-    rf"(?:\((?P<bracket>[1-9][0-9]{{0,2}})\)|(?<=[\s_-]){_SCAN_WORD}(?P<scan>[1-9][0-9]{{0,2}}))"
+    rf"(?P<level>{_NUMBER})[\s_-]*(?:(?P<open>\()|(?<=[\s_-])(?i:rep(?:licate|eat)?|scan|run|r)"
+    r"[\s_.-]*)(?P<scan>[1-9][0-9]{0,2})(?(open)\))"
 )
 # A unit before its number; M may be the letter of a sample, and 1_2 may be 1.2.
 _UNIT_BEFORE = re.compile(
@@ -185,11 +184,8 @@ def role(header: str) -> Role | None:
 
 def level(name: str) -> Level | None:
     """The concentration that a name is; None if it is none that is finite and not negative."""
-    text, scan = name, 0
-    if mark := _SCAN_MARK.fullmatch(name):
-        text, scan = mark["level"].strip(), int(mark["scan"])
-    elif mark := _SCAN_OF_NUMBER.fullmatch(name):
-        text, scan = mark["level"], int(mark["scan"] or mark["bracket"])
+    mark = _SCAN_MARK.fullmatch(name) or _SCAN_OF_NUMBER.fullmatch(name)
+    text, scan = (mark["level"].strip(), int(mark["scan"])) if mark else (name, 0)
     match = _LEVEL.fullmatch(text)
     if match is None:
         return None

@@ -28,8 +28,7 @@ def scans_of(
 ) -> tuple[dict[tuple[float, int], int], str | None]:
     """Place of each spectrum by level and scan (from 1), and the unit of the levels.
 
-    Levels that differ by rounding alone are one; their spectra are further scans of it. Marks order
-    the scans of a level, behind the one without a mark.
+    Levels that differ by rounding alone are one; their spectra are further scans of it.
 
     Raises:
         SpectraError: there are several amounts, or names are no concentrations, may mean two things

@@ -311,27 +311,32 @@ def read_sheet(
         return _read_folder(path, apart, asked)
     found = read_format(path, sheet_name)
     if isinstance(found, Grid):
-        found = sheet_of(found, replace(asked, called=path.stem))
+        found = sheet_of(found, replace(asked, called=_parts(path)[0]))
     return named_by_amount(found, asked.target) if asked.series else found
 
 
-def read_format(
-    path: Path, sheet_name: str | None = None, *, of_names: bool = False
-) -> Grid | Sheet:
+def read_format(path: Path, sheet: str | None = None, *, of_names: bool = False) -> Grid | Sheet:
     """Cells, of spectra or of names, or spectra of a file, by its ending; text if it is unknown.
 
     Raises:
         SpectraError, OSError: as `read_sheet`.
     """
-    suffix = path.suffix.lower()
+    suffix = _parts(path)[1]
     if way := _way_out(suffix):
         raise SpectraError(
             f"found a file {suffix}, expected one of {', '.join(SUFFIXES)}, or text; {way}"
         )
     reader = FORMATS.get(suffix, read_delimited)
     if reader is read_excel:
-        return read_excel(path, sheet_name, of_names=of_names)
+        return read_excel(path, sheet, of_names=of_names)
     return read_delimited(path, of_names=of_names) if reader is read_delimited else reader(path)
+
+
+def _parts(path: Path) -> tuple[str, str]:
+    """Name of a file without its ending, and that in small letters; 0.5 ppb has none."""
+    called, _, ending = path.name.rpartition(".")
+    has_one = called and (ending[:1].isalpha() or ending.isdigit())
+    return (called, f".{ending.lower()}") if has_one else (path.name, "")
 
 
 def _way_out(suffix: str) -> str | None:
@@ -355,7 +360,7 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
         files = [file for file in files if file.resolve() != apart.resolve()]
     if not files:
         raise SpectraError("found a folder with nothing in it, expected files of spectra")
-    counts = Counter(file.suffix.lower() for file in files if file.is_file())
+    counts = Counter(_parts(file)[1] for file in files if file.is_file())
     known = Counter({one: counts[one] for one in counts if one in FORMATS})
     known = known or Counter({one: counts[one] for one in counts if not _way_out(one)})
     (ending, most), (other, next_most) = [*known.most_common(2), *[("", 0)] * 2][:2]
@@ -365,7 +370,7 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
             f"found {found}, expected files of one spectrum each, of one ending "
             f"({', '.join(SUFFIXES)}); move the others elsewhere"
         )
-    kept = [file for file in files if file.is_file() and file.suffix.lower() == ending]
+    kept = [file for file in files if file.is_file() and _parts(file)[1] == ending]
     left = [file.name for file in files if file not in kept]
     sheets = {}
     for file in kept:
@@ -373,22 +378,22 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
             sheets[file.name] = _one_of_folder(file, asked.target)
         except SpectraError as error:
             raise SpectraError(f"{file.name}: {error}") from error
-    found = joined(sheets, by_title=ending in JCAMP)
+    spectra = joined(sheets, by_title=ending in JCAMP)
     if ending in JCAMP and asked.series:
-        found = named_by_amount(found, asked.target)
+        spectra = named_by_amount(spectra, asked.target)
     if not left:
-        return found
+        return spectra
     more = f" and {len(left) - 10} more" if len(left) > 10 else ""
     note = (
         f"of the folder, the {len(kept)} files {ending} are read; left out are "
         f"{', '.join(left[:10])}{more}: if they are spectra too, save all in one format"
     )
-    return replace(found, understood=found.understood.also(notes=(note,)))
+    return replace(spectra, understood=spectra.understood.also(notes=(note,)))
 
 
 def _one_of_folder(file: Path, column: str | None) -> Sheet:
     """The spectrum of a file, called like the file; of JCAMP-DX all, called as the file says."""
-    if file.suffix.lower() in JCAMP:
+    if _parts(file)[1] in JCAMP:
         sheet = read_sheet(file, Asked())
         places = [f"{file.name}, {place}" for place in sheet.name_places]
         return replace(sheet, name_places=places)
@@ -401,7 +406,7 @@ def _one_of_folder(file: Path, column: str | None) -> Sheet:
             f"{', '.join(repr(name[:40]) for name in sheet.names[:5])}, expected one in every file "
             "of a folder; choose it by spectra.target, or read this file alone"
         )
-    return replace(sheet, names=[file.stem], name_places=[file.name], of_samples=True)
+    return replace(sheet, names=[_parts(file)[0]], name_places=[file.name], of_samples=True)
 
 
 # wavelengths

@@ -67,14 +67,14 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Grid:
     if delimiter != ",":
         _refuse_groups(cells)
     point = "point" if decimal == "." else "comma"
-    understood = Understood(
+    about = Understood(
         f"text, delimiter {DELIMITERS[delimiter]}, decimal {point}",
         encoding=encoding,
         notes=(LOOK_AT_SIGNS,) if encoding == "Windows-1252" else (),
     )
     remarks = _rows([(number, line.lstrip("# \t")) for number, line in comments], delimiter)
     return grid_of(
-        rows, decimal, understood, even=True, comments=remarks, mark=delimiter, of_names=of_names
+        rows, decimal, about, even=True, comments=remarks, mark=delimiter, of_names=of_names
     )
 
 

@@ -128,8 +128,7 @@ def _renewed(content: bytes) -> bytes:
     """A file of the old format in the new one.
 
     Raises:
-        SpectraError: it has fewer or more numbers than it claims, or numbers or an axis of a kind
-            that the old format has not.
+        SpectraError: it has other numbers than it claims, or than the old format has.
     """
     head, rest = content[:_OLD_HEADER].ljust(_OLD_HEADER, b"\0"), content[_OLD_HEADER:]
     flags, _, exponent, points, first, last, x, y, year = struct.unpack("<BBhfffBBH", head[:20])

@@ -138,22 +138,22 @@ def _without_prefixes(grid: Grid, asked: Asked) -> Grid:
     are many and the first column is none; so are `X1` to `X20`. Names of unknown spectra stay.
     """
     header = grid.header
-    groups: defaultdict[tuple[str | None, ...], dict[int, str]] = defaultdict(dict)
+    groups: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
     for at, name in enumerate(header):
         is_about = role(name) or labelled_level(name) or is_marked_amount(name)
         if (one := _NUMBERED.fullmatch(name)) and not is_about:
-            groups[one["prefix"], one["unit"]][at] = one["number"].replace(",", ".")
+            groups[one["prefix"], one["unit"] or ""][at] = one["number"].replace(",", ".")
     (prefix, unit), found = max(groups.items(), key=lambda one: len(one[1]), default=(("", ""), {}))
     counts, of_axis = counts_rows([*found.values()]), _OF_AXIS.fullmatch(prefix)
     many = len(found) >= FEWEST_EVEN and not axis_columns(header)
     if role(header[0]) == "axis":
         is_axis = of_axis and asked.series and not counts and len(found) == len(header) - 1
     else:
-        is_axis = of_axis and not (counts and prefix[0] == "X")
-        is_axis = is_axis or (many and not first_may_be_axis(grid))
+        is_sure = of_axis and not (counts and prefix[0] == "X")
+        is_axis = is_sure or (many and not first_may_be_axis(grid))
     if len(found) < FEWEST_WAVELENGTHS or not is_axis:
         return grid
-    of_unit = f" {unit}" if unit and unit.lower() in UNITS else ""
+    of_unit = f" {unit}" if unit.lower() in UNITS else ""
     bare = [found[at] + of_unit if at in found else name for at, name in enumerate(header)]
     understood, across = grid.understood, counts or (role(header[0]) != "axis" and prefix[0] != "X")
     if counts or not of_axis:

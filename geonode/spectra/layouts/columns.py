@@ -33,10 +33,7 @@ _OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I
 
 
 class OneSpectrum:
-    """Two columns of numbers, the axis and the signal, whatever stands above and below them.
-
-    Of several channels without a header, the first one, or the one that is asked for.
-    """
+    """Columns of numbers, the axis and a signal or channels, whatever stands above and below."""
 
     name = "two columns, one spectrum"
 

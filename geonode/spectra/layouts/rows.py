@@ -195,9 +195,11 @@ def refuse_matrix(grid: Grid, sheet: Sheet) -> None:
     Raises:
         SpectraError: the levels may be wavelengths of one sample.
     """
-    levels = np.array([to_number(name) or 0.0 for name in sheet.names])
-    parts = [part for name in grid.header for part in corner_parts(name)]
-    if sheet.amounts or len(levels) < 6 or "concentration" in map(role, parts):
+    texts = [*(one.cells for one in sheet.amounts), sheet.names][0]
+    levels = np.array([to_number(text) or 0.0 for text in texts])
+    roles = {role(part) for name in grid.header for part in corner_parts(name)}
+    is_called = "concentration" in roles or any(map(is_marked_amount, grid.header))
+    if len(sheet.amounts) > 1 or len(levels) < 6 or is_called:
         return
     steps, (low, high) = np.diff(levels), PLAUSIBLE["nm"]
     is_even = bool(np.allclose(steps, steps[0], rtol=1e-3, atol=0))

@@ -51,8 +51,6 @@ class Place(NamedTuple):
     def of(cls, rows: Sequence[Row], mark: str, *, of_names: bool = False) -> "Place":
         """The table among rows that a mark parts, all of them if it is not clear where it is.
 
-        One of names and amounts has a row of words above them, whatever they look like.
-
         Raises:
             SpectraError: the row above the numbers looks like a damaged one of them.
         """
@@ -73,12 +71,10 @@ class Place(NamedTuple):
 
 def _header_of_names(rows: Sequence[Row]) -> int:
     """Place of the row of words above names and amounts, behind a title and the last blank row."""
-    blank = max((at for at, (_, cells) in enumerate(rows) if not cells), default=-1)
-    words = [
-        at
-        for at, (_, cells) in enumerate(rows)
-        if sum(map(bool, cells)) > 1 and not any(level(with_point(cell)) for cell in cells)
-    ]
+    amounts = [any(level(with_point(cell)) for cell in cells) for _, cells in rows]
+    above = range(max((at for at, is_one in enumerate(amounts) if is_one), default=0))
+    blank = max((at for at in above if not rows[at][1]), default=-1)
+    words = [at for at in above if not amounts[at] and sum(map(bool, rows[at][1])) > 1]
     return [*(at for at in words if at > blank), *words, 0][0]
 
 
@@ -103,7 +99,9 @@ def kind_of_row(cells: Sequence[str], mark: str) -> Kind:
         return "data" if ends_in_numbers else "number"
     # Where an axis has ended before its neighbours, numbers stand without a name.
     alone = not cells[0] and all(map(_is_number, filled))
-    return "named" if alone or ends_in_numbers else "text"
+    is_key = cells[0] and len(filled) == 2 and mark not in " ," and _is_number(filled[1])
+    named: Kind = "number" if is_key else "named"  # as of a decimal comma
+    return named if alone or ends_in_numbers else "text"
 
 
 def _is_number(cell: str) -> bool:
