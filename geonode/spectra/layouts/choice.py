@@ -43,9 +43,7 @@ LAYOUTS: tuple[Layout, ...] = (
 _NUMBERED = re.compile(
     r"(?P<prefix>[A-Za-z]+[_. =]?)(?P<number>-?[0-9]+(?:[.,][0-9]+)?)(?: ?(?P<unit>[A-Za-z]+))?"
 )
-_OF_AXIS = re.compile(
-    r"(?:X|(?i:wl|wave(?:length|number)s?|lambda|nm|band|pixel|channel|point))[_. =]?"
-)
+_OF_AXIS = re.compile(r"(?:X|(?i:wl|wave(?:length|number)s?|lambda|nm))[_. =]?")
 _WELL_ROW = re.compile("[A-P]")
 _WELL = re.compile("[A-P][0-9]{1,2}")
 
