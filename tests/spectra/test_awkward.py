@@ -182,7 +182,7 @@ def test_numbered_names_beside_what_may_be_an_axis_are_names(file):
 
 LABELS = {
     "the axis alone above": [["Wavelength (nm)"], ["", *"ABCD"]],
-    "labels of some columns above": [["", "Std", "", "Blank"], ["nm", *"ABCD"]],
+    "labels of some columns above": [["", "Std", "x", "Blank"], ["nm", *"ABCD"]],
     "labels of some columns below": [["nm", *"ABCD"], ["", "Std"]],
     "keys below": [["nm", *"ABCD"], ["rate (mV/s)", "160.5"], ["scans", "1"]],
 }

@@ -234,7 +234,7 @@ def test_a_second_table_is_found(file, content):
 def test_names_of_samples_have_blanks_and_signs(file, mark):
     nfc, nfd = (unicodedata.normalize(form, "Probé") for form in ("NFC", "NFD"))
     for one, other in ((nfc + " {}", nfd + "\xa0{}"), (nfd + "\xa0{} ", " " + nfc + " {}\xa0")):
-        rows = [["name", "conc"], *([other.format(at), name] for at, name in enumerate(NAMES))]
+        rows = [["a name", "conc"], *([other.format(at), name] for at, name in enumerate(NAMES))]
         path, choices = second(file, text(rows, mark), [one.format(at) for at in range(4)])
         assert_series(read_table(path, choices=choices))
 
