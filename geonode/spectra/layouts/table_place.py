@@ -195,7 +195,9 @@ def _above_keys(above: list[Row], body: list[Row]) -> list[Row]:
     for last in reversed(range(len(above))):
         number, cells = above[last]
         filled = [at for at, cell in enumerate(cells) if cell]
-        if filled[-1] == inside[-1] and {*inside[1:]} <= {*filled}:
+        apart = {*inside}.isdisjoint(filled_columns(above[last + 1 :]))
+        is_header = apart or "axis" in [role(cells[0]) for _, cells in above[last:]]
+        if filled[-1] == inside[-1] and {*inside[1:]} <= {*filled} and is_header:
             kept = [cell if at in inside else "" for at, cell in enumerate(cells)]
             return [*above[:last], (number, kept)]
         units = len(filled) > 1 and any(role(cell) in ("axis", "concentration") for cell in cells)
