@@ -8,7 +8,7 @@ from geonode.spectra.headers import Level, concentration_header, level, role
 from geonode.spectra.layouts.layout import amount_name, is_marked_amount
 from geonode.spectra.layouts.rows import amounts_of
 from geonode.spectra.levels import numbered
-from geonode.spectra.sheet import EMPTY, Amount, Grid, Sheet
+from geonode.spectra.sheet import EMPTY, Amount, Grid, Sheet, plain_name, same_name
 
 
 def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
@@ -58,9 +58,8 @@ def _chosen(sheet: Sheet, target: str | None) -> Amount | None:
             f"found {sheet.understood.format}, which has no column of amounts, and the amount "
             f"{target[:40]!r} asked for; leave spectra.target out"
         )
-    wanted = target.strip().lower()
-    named = [one for one in sheet.amounts if amount_name(one.header).lower() == wanted]
-    for found in ([one for one in sheet.amounts if one.header.lower() == wanted], named):
+    named = [one for one in sheet.amounts if same_name(amount_name(one.header), target)]
+    for found in ([one for one in sheet.amounts if same_name(one.header, target)], named):
         if len(found) == 1:
             return found[0]
     known = ", ".join(repr(amount_name(one.header)[:40]) for one in sheet.amounts[:10])
@@ -103,26 +102,28 @@ def with_second_table(sheet: Sheet, grid: Grid, said: str, endings: tuple[str, .
     named = [at for at in others if role(header[at]) == "other"] or others
     if len(header) == 2 and len(named) != 1:
         named, amounts = [0], amounts_of(grid, [1])
-    if not amounts or len(named) != 1:
+    if not amounts or len(named) != 1 or any(map(level, header)):
         raise SpectraError(
             f"{said}: found the columns {', '.join(map(repr, header[:10]))}, expected name and "
             "concentration"
         )
     rows: dict[str, int] = {}
     for place, (row, cells) in enumerate(grid.rows):
-        name = cells[named[0]]
+        name = plain_name(cells[named[0]])
         name = Path(name).stem if Path(name).suffix.lower() in endings else name
         if name in rows:
             raise SpectraError(f"{said}, row {row}: found {name[:40]!r} again, expected it once")
         rows[name] = place
+    at = []
     for name, where in zip(sheet.names, sheet.name_places, strict=True):
-        if name not in rows:
+        row_of = rows.get(plain_name(name), rows.get(plain_name(where)))  # or the name of its file
+        if row_of is None:
             known = ", ".join(map(repr, list(rows)[:3]))
             raise SpectraError(
                 f"{where}: found {name[:40]!r}, which {said} has not ({known}, ...), expected the "
                 "name of every spectrum there; leave its concentration empty to leave it out"
             )
-    at = [rows[name] for name in sheet.names]
+        at.append(row_of)
     found = tuple(
         one._replace(
             cells=[one.cells[row] for row in at],

@@ -89,6 +89,16 @@ _SCAN_BEHIND = re.compile(
     r"[\s_.-]*(?:\(?(?:rep(?:licate|eat)?|scan|run|r)?[\s_.-]*(?P<scan>[0-9]{1,3})\)?)?", re.I
 )
 _SCAN_MARK = re.compile(r"(?P<level>.+)__r(?P<scan>[1-9][0-9]{0,5})")
+# As people mark scans of a bare number; 10_1 may be 10.1.
+_SCAN_OF_NUMBER = re.compile(
+    rf"(?P<level>{_NUMBER})[\s_-]*(?:(?P<open>\()|(?<=[\s_-])(?i:rep(?:licate|eat)?|scan|run|r)"
+    r"[\s_.-]*)(?P<scan>[1-9][0-9]{0,2})(?(open)\))"
+)
+# A unit before its number; M may be the letter of a sample, and 1_2 may be 1.2.
+_UNIT_BEFORE = re.compile(
+    rf"(?:^|(?<=[\s_(\[-]))(?!M[\s_])(?P<unit>{CONCENTRATION_UNIT})(?:[)\]][\s_]*|[\s_]+)"
+    r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![0-9.,]|[\s_-][0-9])"
+)
 
 _KINDS = {
     **{"wavelength": "length", "lambda": "length", "λ": "length"},
@@ -103,7 +113,7 @@ class Level(NamedTuple):
 
     Attributes:
         concentration: finite, not negative.
-        scan: from 2 on for further scans, 1 for the one without a mark.
+        scan: number in the mark of the scan, which only orders those of a level; 0 without one.
         unit: as the name gives it.
         label: what stands before it, such as "as" of "As_5ppb"; None where the name is no more
             than a concentration.
@@ -174,10 +184,10 @@ def role(header: str) -> Role | None:
 
 def level(name: str) -> Level | None:
     """The concentration that a name is; None if it is none that is finite and not negative."""
-    mark = _SCAN_MARK.fullmatch(name)
-    text, scan = (mark["level"].strip(), int(mark["scan"])) if mark else (name, 1)
+    mark = _SCAN_MARK.fullmatch(name) or _SCAN_OF_NUMBER.fullmatch(name)
+    text, scan = (mark["level"].strip(), int(mark["scan"])) if mark else (name, 0)
     match = _LEVEL.fullmatch(text)
-    if match is None or (mark and scan == 1):
+    if match is None:
         return None
     concentration = float(match["number"])
     if not 0 <= concentration < np.inf:
@@ -189,9 +199,10 @@ def labelled_level(name: str) -> Level | None:
     """The concentration with a unit that stands in a name; None if there is none, or several.
 
     The number behind it, as in "As_5ppb_2" or in "5 ppb.1", as pandas renames columns, only orders
-    the scans of a level: without one it is scan 1, and with it one more.
+    the scans of a level. The unit may stand before the number, as in "As_ppb_5".
     """
-    found = list(_WITHIN.finditer(name)) if len(name) <= LONGEST_NAME else []
+    short = name if len(name) <= LONGEST_NAME else ""
+    found = list(_WITHIN.finditer(short)) or list(_UNIT_BEFORE.finditer(short))
     if len(found) != 1:
         return None
     (match,) = found
@@ -202,7 +213,7 @@ def labelled_level(name: str) -> Level | None:
     if not concentration < np.inf:
         return None
     bare = label.strip(" _-([").lower()
-    return Level(concentration, 1 + int(behind["scan"] or 0), match["unit"], bare)
+    return Level(concentration, int(behind["scan"] or 0), match["unit"], bare)
 
 
 def wavelength(text: str) -> tuple[float, str | None] | None:

@@ -39,7 +39,7 @@ def scans_of(
             f"found several amounts, {', '.join(map(repr, several[:10]))}; choose "
             "one by spectra.target"
         )
-    found = _without_rounding(_scans(sheet, renamed_are))
+    found = _ranked(sheet, _scans(sheet, renamed_are))
     unit = sheet.concentration_unit
     for scan, place in zip(found, sheet.name_places, strict=True):
         unit = _common_unit(unit, scan.unit, place)
@@ -56,29 +56,32 @@ def scans_of(
                 + (", or set spectra.replicates: marks" if name == again else "")
             )
         places[key] = spectrum
-    for (concentration, _), spectrum in places.items():
-        if (concentration, 1) not in places and found[spectrum].label is None:
-            raise SpectraError(
-                f"{sheet.name_places[spectrum]}: found {sheet.names[spectrum]!r} but no "
-                f"'{shortest(concentration)}'; the first scan of a level has no mark"
-            )
     return places, unit
 
 
-def _without_rounding(found: list[Level]) -> list[Level]:
-    """Levels that differ by rounding made one, with their scans numbered on."""
+def _ranked(sheet: Sheet, found: list[Level]) -> list[Level]:
+    """Levels that differ by rounding made one, their scans counted from 1 by names and marks.
+
+    Raises:
+        SpectraError: a level has further scans and no first one.
+    """
     named = [one.concentration for one in found]
     level_of = dict(zip(named, without_rounding(np.array(named)).tolist(), strict=True))
-    earlier: dict[float, int] = {}  # scans of the level under other names
-    scans: Counter[float] = Counter()
-    for name in sorted(level_of, key=lambda name: name != level_of[name]):
-        earlier[name] = scans[level_of[name]]
-        scans[level_of[name]] += max(one.scan for one in found if one.concentration == name)
+    order = sorted(level_of, key=lambda name: name != level_of[name]).index
+    keys = [(level_of[one.concentration], order(one.concentration), one.scan) for one in found]
+    scans: dict[float, list[tuple[float, int, int]]] = {}
+    for key in sorted({*keys}):
+        scans.setdefault(key[0], []).append(key)
+    first = {name: mark for _, name, mark in sorted(keys, reverse=True)}
+    for one, key, name, place in zip(found, keys, sheet.names, sheet.name_places, strict=True):
+        if one.label is None and first[key[1]] > 1:
+            raise SpectraError(
+                f"{place}: found {name!r} but no '{shortest(one.concentration)}'; the first scan "
+                "of a level has no mark, or 1"
+            )
     return [
-        one._replace(
-            concentration=level_of[one.concentration], scan=one.scan + earlier[one.concentration]
-        )
-        for one in found
+        one._replace(concentration=key[0], scan=1 + scans[key[0]].index(key))
+        for one, key in zip(found, keys, strict=True)
     ]
 
 
@@ -102,7 +105,7 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[Level]:
                     "call them concentration, or write the unit, such as 30 ppb, or give them in a "
                     f"second table (spectra.concentrations){wish}"
                 )
-            again = seen[name] if renamed_are == "marks" and exact.scan == 1 else exact.scan
+            again = seen[name] if renamed_are == "marks" and not exact.scan else exact.scan
             found.append(exact._replace(scan=again))
         elif within := labelled_level(name):
             found.append(within)
@@ -168,7 +171,7 @@ def numbered(names: Sequence[str]) -> list[str]:
     for name in names:
         found = level(name)
         key = (found.concentration, found.unit) if found else name
-        is_mark = found is not None and found.scan > 1
+        is_mark = found is not None and found.scan > 0
         scans[key] += not is_mark
         marked.append(name if is_mark or scans[key] == 1 else f"{name}__r{scans[key]}")
     return marked

@@ -24,7 +24,7 @@ from jaxtyping import Float, Int
 
 from geonode.errors import SpectraError
 from geonode.spectra.amounts import named_by_amount, with_second_table
-from geonode.spectra.common_axis import on_common_axis
+from geonode.spectra.common_axis import joined
 from geonode.spectra.formats.delimited import read_delimited
 from geonode.spectra.formats.excel import read_excel
 from geonode.spectra.formats.jcamp_dx import SUFFIXES as JCAMP
@@ -36,7 +36,7 @@ from geonode.spectra.layouts.choice import sheet_of
 from geonode.spectra.layouts.layout import Asked
 from geonode.spectra.levels import RenamedColumns, scans_of
 from geonode.spectra.sense import doubts, doubts_of_cells
-from geonode.spectra.sheet import Grid, Sheet, joined_amounts, require_values, shortest
+from geonode.spectra.sheet import Grid, Sheet, shortest
 from geonode.spectra.table import FEWEST_WAVELENGTHS, SpectraTable
 from geonode.terminal import printable
 
@@ -276,7 +276,7 @@ def read_known_sheet(path: Path, choices: Choices) -> Sheet:
     second, target, table = choices.concentrations, choices.target, None
     if second is not None:
         with errors_naming(second):
-            grid = read_format(second)
+            grid = read_format(second, of_names=True)
             if not isinstance(grid, Grid):
                 raise SpectraError("found spectra, expected a table of names")
             table = grid if grid.rows else None
@@ -311,25 +311,37 @@ def read_sheet(
         return _read_folder(path, apart, asked)
     found = read_format(path, sheet_name)
     if isinstance(found, Grid):
-        found = sheet_of(found, replace(asked, called=path.stem))
+        found = sheet_of(found, replace(asked, called=_parts(path)[0]))
     return named_by_amount(found, asked.target) if asked.series else found
 
 
-def read_format(path: Path, sheet_name: str | None = None) -> Grid | Sheet:
-    """Cells or spectra of a file, by its ending in any case.
+def read_format(path: Path, sheet: str | None = None, *, of_names: bool = False) -> Grid | Sheet:
+    """Cells, of spectra or of names, or spectra of a file, by its ending; text if it is unknown.
 
     Raises:
         SpectraError, OSError: as `read_sheet`.
     """
-    suffix = path.suffix.lower()
-    if suffix not in FORMATS:
-        is_opus = suffix[1:].isdigit()  # Bruker's are numbered
-        way = NO_READER.get(suffix) or (NO_READER[".spa"] if is_opus else "")
+    suffix = _parts(path)[1]
+    if way := _way_out(suffix):
         raise SpectraError(
-            f"found a file {suffix or 'without extension'}, expected one of {', '.join(SUFFIXES)}"
-            + (f"; {way}" if way else "")
+            f"found a file {suffix}, expected one of {', '.join(SUFFIXES)}, or text; {way}"
         )
-    return read_excel(path, sheet_name) if suffix == ".xlsx" else FORMATS[suffix](path)
+    reader = FORMATS.get(suffix, read_delimited)
+    if reader is read_excel:
+        return read_excel(path, sheet, of_names=of_names)
+    return read_delimited(path, of_names=of_names) if reader is read_delimited else reader(path)
+
+
+def _parts(path: Path) -> tuple[str, str]:
+    """Name of a file without its ending, and that in small letters; 0.5 ppb has none."""
+    called, _, ending = path.name.rpartition(".")
+    has_one = called and (ending[:1].isalpha() or ending.isdigit())
+    return (called, f".{ending.lower()}") if has_one else (path.name, "")
+
+
+def _way_out(suffix: str) -> str | None:
+    """What to do with a file of an ending that is not read; Bruker's are numbered."""
+    return NO_READER[".opus"] if suffix[1:].isdigit() else NO_READER.get(suffix)
 
 
 # folders
@@ -348,18 +360,17 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
         files = [file for file in files if file.resolve() != apart.resolve()]
     if not files:
         raise SpectraError("found a folder with nothing in it, expected files of spectra")
-    counts = Counter(file.suffix.lower() for file in files if file.is_file())
-    (ending, most), (other, next_most) = [
-        *Counter({one: counts[one] for one in counts if one in FORMATS}).most_common(2),
-        *[("", 0)] * 2,
-    ][:2]
+    counts = Counter(_parts(file)[1] for file in files if file.is_file())
+    known = Counter({one: counts[one] for one in counts if one in FORMATS})
+    known = known or Counter({one: counts[one] for one in counts if not _way_out(one)})
+    (ending, most), (other, next_most) = [*known.most_common(2), *[("", 0)] * 2][:2]
     if most == next_most:
         found = f"as many files {ending} as {other}" if most else f"{files[0].name} in a folder"
         raise SpectraError(
             f"found {found}, expected files of one spectrum each, of one ending "
             f"({', '.join(SUFFIXES)}); move the others elsewhere"
         )
-    kept = [file for file in files if file.is_file() and file.suffix.lower() == ending]
+    kept = [file for file in files if file.is_file() and _parts(file)[1] == ending]
     left = [file.name for file in files if file not in kept]
     sheets = {}
     for file in kept:
@@ -367,26 +378,26 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
             sheets[file.name] = _one_of_folder(file, asked.target)
         except SpectraError as error:
             raise SpectraError(f"{file.name}: {error}") from error
-    joined = _joined(sheets, by_title=ending in JCAMP)
+    spectra = joined(sheets, by_title=ending in JCAMP)
     if ending in JCAMP and asked.series:
-        joined = named_by_amount(joined, asked.target)
+        spectra = named_by_amount(spectra, asked.target)
     if not left:
-        return joined
+        return spectra
     more = f" and {len(left) - 10} more" if len(left) > 10 else ""
     note = (
         f"of the folder, the {len(kept)} files {ending} are read; left out are "
         f"{', '.join(left[:10])}{more}: if they are spectra too, save all in one format"
     )
-    return replace(joined, understood=joined.understood.also(notes=(note,)))
+    return replace(spectra, understood=spectra.understood.also(notes=(note,)))
 
 
 def _one_of_folder(file: Path, column: str | None) -> Sheet:
     """The spectrum of a file, called like the file; of JCAMP-DX all, called as the file says."""
-    if file.suffix.lower() in JCAMP:
+    if _parts(file)[1] in JCAMP:
         sheet = read_sheet(file, Asked())
         places = [f"{file.name}, {place}" for place in sheet.name_places]
         return replace(sheet, name_places=places)
-    sheet = read_sheet(file, Asked())
+    sheet = read_sheet(file, Asked(target=column))
     if column is not None:
         sheet = sheet.one_called(column)
     if len(sheet.names) != 1:
@@ -395,69 +406,7 @@ def _one_of_folder(file: Path, column: str | None) -> Sheet:
             f"{', '.join(repr(name[:40]) for name in sheet.names[:5])}, expected one in every file "
             "of a folder; choose it by spectra.target, or read this file alone"
         )
-    return replace(sheet, names=[file.stem], name_places=[file.name], of_samples=True)
-
-
-def _joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
-    """The spectra of several files, on one axis.
-
-    Args:
-        sheets: contents of each file, by its name.
-        by_title: whether spectra have the names in the files, rather than those of their files.
-
-    Raises:
-        SpectraError: two files have one name, units differ, or the axes cannot be brought to one.
-    """
-    (first_file, first), *_ = sheets.items()
-    stems: dict[str, str] = {}
-    for file, sheet in sheets.items():
-        found, expected = (
-            (one.axis_name, one.axis_unit, one.signal, one.of_samples)
-            if by_title
-            else one.axis_unit
-            for one in (sheet, first)
-        )
-        if found != expected:
-            raise SpectraError(
-                f"{file}: found an axis in {found}, expected {expected} as in {first_file}"
-            )
-        if (other := stems.setdefault(Path(file).stem, file)) != file and not by_title:
-            raise SpectraError(f"found {other} and {file}, expected one file a spectrum")
-    require_values(sum(sheet.values.size for sheet in sheets.values()))
-    spectra = [
-        (name, sheet.axis, values, place)
-        for sheet in sheets.values()
-        for name, values, place in zip(sheet.names, sheet.values, sheet.name_places, strict=True)
-    ]
-    names, axes, values, places = (list(part) for part in zip(*spectra, strict=True))
-    axis, common, notes = on_common_axis(axes, values, places)
-    about = {file: sheet.understood for file, sheet in sheets.items()}
-    understood = replace(
-        first.understood,
-        format=f"{len(sheets)} files of one spectrum each, {first.understood.format}",
-        skipped=tuple(f"{file}: {part}" for file, one in about.items() for part in one.skipped),
-        notes=tuple(dict.fromkeys(note for one in about.values() for note in one.notes)) + notes,
-    )
-    return replace(
-        first,
-        names=names,
-        axis=axis,
-        values=common,
-        name_places=places,
-        axis_places=[f"wavelength {value:.10g}" for value in axis],
-        understood=understood,
-        concentration_unit=None,
-        columns=False,
-        amounts=joined_amounts(
-            [
-                {one.header: one.cells[at] for one in sheet.amounts}
-                for sheet in sheets.values()
-                for at in range(len(sheet.names))
-            ],
-            places,
-            is_sure=any(one.is_sure for sheet in sheets.values() for one in sheet.amounts),
-        ),
-    )
+    return replace(sheet, names=[_parts(file)[0]], name_places=[file.name], of_samples=True)
 
 
 # wavelengths

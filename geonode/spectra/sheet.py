@@ -1,6 +1,7 @@
 """What a file of spectra holds, before its spectra are given a meaning: cells, or named spectra."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -129,7 +130,7 @@ class Sheet:
         Raises:
             SpectraError: none is called so, or several are.
         """
-        found = [at for at, one in enumerate(self.names) if one.lower() == name.strip().lower()]
+        found = places_called(self.names, name)
         if len(found) != 1:
             raise SpectraError(
                 f"found {len(found)} spectra called {name[:40]!r} among "
@@ -161,6 +162,23 @@ class Sheet:
         elif at.startswith("row"):
             at = f"{at}, {column}"
         return f"{at}, spectrum {name!r}"
+
+
+def plain_name(name: str) -> str:
+    """A name as names are compared: composed (NFC), each blank a space, none at the ends."""
+    return re.sub(r"\s", " ", unicodedata.normalize("NFC", name)).strip()
+
+
+def same_name(one: str, other: str) -> bool:
+    """Whether two names are the same, but for large and small letters."""
+    return plain_name(one).lower() == plain_name(other).lower()
+
+
+def places_called(names: Sequence[str], wanted: str) -> list[int]:
+    """Places of the names that are the wanted one, or else are so without their unit."""
+    exact = [at for at, name in enumerate(names) if same_name(name, wanted)]
+    bare = (re.split(r"[(\[]", name)[0] for name in names)
+    return exact or [at for at, name in enumerate(bare) if same_name(name, wanted)]
 
 
 def joined_amounts(
@@ -198,6 +216,7 @@ class Grid:
         understood: how the file was understood.
         signal: what the header says was measured; None if it does not say.
         preamble: lines above the table.
+        across: whether the header is known to be an axis, beside columns about samples.
 
     Raises:
         SpectraError: a header or a first cell is too long.
@@ -209,6 +228,7 @@ class Grid:
     understood: Understood
     signal: str | None = None
     preamble: tuple[str, ...] = ()
+    across: bool = False
 
     def __post_init__(self) -> None:
         _require_short([*(cell for _, cells in self.headings for cell in cells), *self.column(0)])

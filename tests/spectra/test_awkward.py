@@ -148,6 +148,76 @@ def test_every_dialect_is_found(file, delimiter, decimal):
             assert table.concentrations.tolist() in ([0.5, 10, 20, 60], LEVELS.tolist())
 
 
+MANY = [f"E_{at / 100:.2f}" for at in range(-90, -80)]
+SAMPLES = [["40", "0.1"], ["0", "0.2"], ["10", "0.3"], ["10", "0.4"], ["5", "0.5"]]
+NUMBERED = {
+    "a word and numbers": (["conc_ppb"], MANY, -0.9),
+    "with a unit": (["conc_ppb"], [f"A{at}nm" for at in range(400, 410)], 400),
+    "counted, beside a substance": (["Brix"], [f"wl{n}" for n in range(1, 5)], 1),
+    "counted, as R does": (["Brix"], [f"X{n}" for n in range(1, 11)], 1),
+    "a column of text": (["id", "conc", "file"], MANY, -0.9),
+}
+
+
+@pytest.mark.parametrize(("about", "headers", "first"), NUMBERED.values(), ids=NUMBERED)
+@pytest.mark.parametrize(("mark", "point"), [(",", "."), (";", ","), ("\t", ".")])
+def test_headers_that_number_an_axis_stand_above_rows(file, about, headers, first, mark, point):
+    rows = [
+        [*(["s", at, f"{at}.x"] if "file" in about else [at]), *[value] * len(headers)]
+        for at, value in SAMPLES
+    ]
+    path = file(text([[*about, *headers], *rows], mark, point))
+    table, said = read_table(path), inspect_file(path).to_json()
+    assert (table.concentrations.tolist(), table.axis[0]) == ([0, 5, 10, 40], first)
+    assert table.scans[2][:, 0].tolist() == [0.3, 0.4]
+    assert ("which counts" in str(said["doubts"])) == (first == 1)
+    assert ("file" in str(said["skipped"])) == ("file" in about)
+
+
+def test_numbered_names_beside_what_may_be_an_axis_are_names(file):
+    names = [f"Point {n}" for n in range(1, 12)]
+    rows = [["x", *names], *([at, *["1"] * 11] for at in ("400", "410", "430"))]
+    assert read_spectra(file(text(rows))).names == names
+
+
+LABELS = {
+    "the axis alone above": [["Wavelength (nm)"], ["", *"ABCD"]],
+    "labels of some columns above": [["", "Std", "x", "Blank"], ["nm", *"ABCD"]],
+    "labels of some columns below": [["nm", *"ABCD"], ["", "Std"]],
+    "keys below": [["nm", *"ABCD"], ["rate (mV/s)", "160.5"], ["scans", "1"]],
+}
+
+
+@pytest.mark.parametrize("head", LABELS.values(), ids=LABELS)
+@pytest.mark.parametrize(("mark", "point"), [(",", "."), (";", ","), ("\t", ".")])
+def test_labels_and_keys_stand_around_a_header(file, head, mark, point):
+    found = read_spectra(file(text(above(*([*row, *[""] * 5][:5] for row in head)), mark, point)))
+    assert (found.names, found.axis_unit) == ([*"ABCD"], "nm")
+    np.testing.assert_array_equal(found.values, SPECTRA)
+    body = [["", "", *row[:3]] for row in wide()[1:]]
+    beside = [["index", "0", "nm", *"AB"], ["low (V)", "-1.5", "", "", ""], *body]
+    np.testing.assert_array_equal(read_spectra(file(text(beside, mark, point))).values, SPECTRA[:2])
+
+
+def matrix(corner, across, down, values):
+    rows = np.column_stack([down, values]).astype(str).tolist()
+    return text([[corner, *map(str, across)], *rows])
+
+
+@pytest.mark.parametrize("corner", ["F1", "nm", "Ex/Em"])
+def test_excitation_wavelengths_are_no_levels_and_even_levels_are(file, corner):
+    across, down = np.arange(240, 290, 5), np.arange(300, 420, 2)
+    band = np.exp(-(((across - 262) / 12) ** 2) - ((down[:, None] - 350) / 20) ** 2)
+    for content in (matrix(corner, across, down, band), matrix("F1", down, across, band.T)):
+        with pytest.raises(SpectraError, match=r"240 to 285 in even steps .* conc.* or excitation"):
+            read_table(file(content))
+    units = matrix(corner, [f"{level} ppb" for level in across], down, band)
+    np.testing.assert_array_equal(read_table(file(units)).concentrations, across)
+    for levels in (across, np.arange(0, 301, 50), np.arange(100, 1001, 100)):
+        content = matrix("nm", levels, down, np.outer(np.ones(60), 5 - levels / 400))
+        np.testing.assert_array_equal(read_table(file(content)).concentrations, levels)
+
+
 def groups(cell, mark=";", names=NAMES, axis=("400", "410", "420"), corner="wavelength_nm"):
     """A table whose cells all are the same."""
     return text([[corner, *names], *([at, *[cell] * len(names)] for at in axis)], mark)
@@ -230,6 +300,8 @@ REFUSED = [
     (text(above(["Wavelength", *NAMES], ["nm", "ppb", "ppm", "ppb", "ppb"])), "in ppm and in ppb"),
     # pairs and long tables
     (cary(["Empty", *PPB[1:]]), "'Empty', expected a concentration.*spectra.con"),
+    (cary("1234"), "row 1, column 1: found '1' as name of a sample, expected a concentration"),
+    (text(above(["", *"1234"], ["nm", *"ABCD"])), "row 1: found '' beside 1, .* number samples"),
     (cary(PPB).replace("410,0.6", ",0.6"), "row 4: found a value of '10 ppb' without its wavel"),
     (text([*long(), ["10", "410", "0"]]), "found 10 at 410 again, first in row .* replicate"),
     (

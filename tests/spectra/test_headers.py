@@ -3,6 +3,7 @@ import pytest
 from geonode.spectra.headers import (
     axis_header,
     concentration_header,
+    labelled_level,
     level,
     role,
     same_unit,
@@ -13,20 +14,20 @@ from geonode.spectra.headers import (
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("10", (10, 1, None)),
-        ("10 ppb", (10, 1, "ppb")),
-        ("10 (ppb)", (10, 1, "ppb")),
-        ("1e-3 mg/L", (1e-3, 1, "mg/L")),
-        (".5 µM", (0.5, 1, "µM")),
-        ("2 %", (2, 1, "%")),
+        ("10", (10, 0, None)),
+        ("10 ppb", (10, 0, "ppb")),
+        ("10 (ppb)", (10, 0, "ppb")),
+        ("1e-3 mg/L", (1e-3, 0, "mg/L")),
+        (".5 µM", (0.5, 0, "µM")),
+        ("2 %", (2, 0, "%")),
         ("5.e2 CFU/mL__r12", (500, 12, "CFU/mL")),
         ("30__r2", (30, 2, None)),
+        ("30__r1", (30, 1, None)),
+        ("10_1", None),  # or 10.1
         ("10 MM", None),  # neither mM nor M
         ("10 nm", None),
-        ("10 r2", None),
         ("-1 ppb", None),
         ("1e999", None),
-        ("30__r1", None),
         ("30__r2 ppb", None),
         ("١", None),
         ("1_0", None),
@@ -35,6 +36,15 @@ from geonode.spectra.headers import (
 def test_names_that_are_levels_and_names_that_are_not(name, expected):
     found = level(name)
     assert (found and found[:3]) == expected
+
+
+def test_levels_within_names():
+    assert labelled_level("As_5ppb_2") == (5, 2, "ppb", "as")
+    assert labelled_level("lactose_mM_0.5") == (0.5, 0, "mM", "lactose")
+    assert labelled_level("As (µg/L) 10_r2") == (10, 2, "µg/L", "as")
+    assert labelled_level("salt_%_2 (3)") == (2, 3, "%", "salt")
+    for name in ("As_ppb_10_2", "As_ppb_1,5", "mixture_M_2", "ppb_1e999"):
+        assert labelled_level(name) is None
 
 
 @pytest.mark.parametrize(

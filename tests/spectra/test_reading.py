@@ -1,6 +1,7 @@
 """What a reader is asked for, and files of every kind but awkward text."""
 
 import struct
+import unicodedata
 import warnings
 
 import numpy as np
@@ -78,6 +79,14 @@ def test_marks_that_can_mean_nothing_else_are_scans(file, names):
     table = read_table(file(f"nm,{','.join(names)}\n{values}"))
     assert table.concentrations.tolist() == [0, 5, 7, 9]
     np.testing.assert_array_equal(table.scans[1], [[2, 3, 4], [3, 4, 5]])
+
+
+@pytest.mark.parametrize("marks", ["__r1;_r2", " (1); rep2", ";__r1", "ppb__r1;ppb__r2"])
+def test_marks_from_one_on_are_scans(file, marks):
+    one, other = marks.split(";")
+    values = "".join(f"{at},3,1,2,4,5\n" for at in (1, 2, 3))
+    table = read_table(file(f"nm,5,0{one},0{other},10,20\n{values}"))
+    np.testing.assert_array_equal(table.scans[0][:, 0], [1, 2])
 
 
 def test_what_pandas_calls_a_second_column_is_as_it_is_chosen(file):
@@ -180,7 +189,8 @@ def test_what_is_no_file_of_spectra(tmp_path):
         "absent.csv": r"absent\.csv: No such file",
         "folder.csv": r"folder\.csv: Is a directory",
         "series.xls": r"found a file \.xls, expected one of \.csv, ",
-        "series": "found a file without extension, expected one of",
+        "series": r"series: No such file",
+        "series.0": r"found a file \.0, expected one of .*JCAMP-DX",
         "empty": "found a folder with nothing in it",
     }.items():
         for read in (read_table, read_spectra, inspect_file):
@@ -205,9 +215,36 @@ def test_concentrations_come_from_a_second_table(file):
     np.testing.assert_array_equal(table.scans[1], [[2, 2, 2], [3, 3, 3]])
 
 
+FOUND = {
+    "an empty third column": "name;conc (ppb);\na;0;\nb;10,0;\nc;20,0;\nd;60,0;\n",
+    "a title": "Levels, in June\n\nname,conc (ppb)\na,0\nb,10\nc,20\nd,60\n",
+    "a title in Excel": ",,\nPlate,1,\n,,\nname,conc_ppb,\na,0,\nb,10,\nc,20,\nd,60,\n",
+    "amounts first": "conc_ppb;name;\n;x;\n0,0;a;\n10,0;b;\n20;c;\n60;d;\n",
+    "a third column of tabs": "name\tconc_ppb\t\na\t0\t\nb\t10\t\nc\t20,0\t\nd\t60\t\n",
+}
+
+
+@pytest.mark.parametrize("content", FOUND.values(), ids=FOUND)
+def test_a_second_table_is_found(file, content):
+    path, choices = second(file, content)
+    assert_series(read_table(path, choices=choices), "ppb")
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_names_of_samples_have_blanks_and_signs(file, mark):
+    nfc, nfd = (unicodedata.normalize(form, "Probé") for form in ("NFC", "NFD"))
+    for one, other in ((nfc + " {}", nfd + "\xa0{}"), (nfd + "\xa0{} ", " " + nfc + " {}\xa0")):
+        rows = [["a name", "conc"], *([other.format(at), name] for at, name in enumerate(NAMES))]
+        path, choices = second(file, text(rows, mark), [one.format(at) for at in range(4)])
+        assert_series(read_table(path, choices=choices))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        ("name,conc\na,0\n\xa0a,5\n", "row 3: found 'a' again"),
+        ("name,conc\na,0\nb,5\n\nc,10\nd,20\n", "row 4: found a blank row above data"),
+        ("a,0\nb,5\nc,10\nd,20\n", "found the columns 'a', '0', expected name and conc"),
         ("name,conc\na,0\nb,5\nc,10\n", "found 'd', which b.csv has not"),
         ("name,conc\na,0\nb,5\nc,10\nd,20\na,0\n", "row 6: found 'a' again"),
         (
@@ -243,7 +280,7 @@ def test_files_are_called_by_their_concentrations(tmp_path):
     for name, changed, message in (
         ("As_10ppb.CSV", content, r"found As_10ppb\.CSV and As_10ppb\.csv, expected one file a"),
         ("two.csv", PLAIN, r"two\.csv: found 4 spectra, '0', .*, expected one in every file"),
-        ("z.csv", content.replace("_nm", "_cm1"), r"z\.csv: found an axis in cm-1, expected nm"),
+        ("z.csv", content.replace("_nm", "_cm1"), r"z\.csv: found an axis in cm-1, expected an a"),
         ("bad.csv", content.replace("410", "x"), r"bad\.csv: row 3, .*: found 'x' on the axis"),
     ):
         (place / name).write_text(changed)
@@ -252,14 +289,30 @@ def test_files_are_called_by_their_concentrations(tmp_path):
         (place / name).unlink()
 
 
-def test_files_without_a_header_and_with_a_second_table(tmp_path):
-    place = folder(tmp_path, [f"S{n}.txt" for n in range(4)], header="")
-    with pytest.raises(SpectraError, match=r"S0\.txt: found 'S0', expected a concentration"):
+@pytest.mark.parametrize("ending", [".txt", ".JAZ", ""])
+def test_files_without_a_header_and_with_a_second_table(tmp_path, ending):
+    place = folder(tmp_path, [f"{n}.5 x{ending}" for n in range(4)], header="")
+    with pytest.raises(SpectraError, match=rf"0\.5 x{ending}: found '0\.5 x', expected a conc"):
         read_table(place)
-    levels = "".join(f"S{n}.txt,{level:g}\n" for n, level in enumerate(LEVELS))
+    levels = "".join(f"{n}.5 x{ending},{level:g}\n" for n, level in enumerate(LEVELS))
     (place / "levels.csv").write_text("file,conc_ppb\n" + levels)
     table = read_table(place, choices=Choices(concentrations=place / "levels.csv"))
     assert_series(table, "ppb", axis_unit="1")
+
+
+JASCO = "TITLE{m}x\nXUNITS{m}NANOMETERS\nYUNITS{m}CD [mdeg]\nY2UNITS{m}HT [V]\nXYDATA\n"
+
+
+@pytest.mark.parametrize(("mark", "point"), [(";", ","), ("\t", "."), (",", ".")])
+def test_channels_without_a_header_are_chosen_by_their_name(tmp_path, mark, point):
+    for name, one in zip(PPB, SPECTRA, strict=True):
+        rows = [[f"{at:g}", f"{v:g}", f"{2 * v:g}"] for at, v in zip(AXIS, one, strict=True)]
+        (tmp_path / f"{name}.csv").write_text(JASCO.format(m=mark) + text(rows, mark, point))
+    for target, factor in ((None, 1), ("CD", 1), ("ht [v]", 2), ("HT", 2)):
+        table = read_table(tmp_path, choices=Choices(target=target))
+        np.testing.assert_array_equal(table.spectra, factor * SPECTRA)
+    with pytest.raises(SpectraError, match="found 0 spectra called 'PL'"):
+        read_table(tmp_path, choices=Choices(target="PL"))
 
 
 def test_numbers_of_samples_are_no_concentrations(tmp_path):
@@ -310,8 +363,8 @@ def test_axes_that_cannot_be_one_are_refused(file, axis, message):
 # SPC, as bytes that are packed by hand from the description of the format
 
 
-def spc(values, version=0x4B, exponent=-128, of_one=-128):
-    header = struct.pack("<BBBbIddI", 0, version, 0, exponent, len(values), 400, 430, 1)
+def spc(values, exponent=-128, of_one=-128):
+    header = struct.pack("<BBBbIddI", 0, 0x4B, 0, exponent, len(values), 400, 430, 1)
     header += struct.pack("<BBB", 3, 2, 0)
     one = struct.pack("<BbHfffIIf", 0, of_one, 0, 0.0, 0.0, 0.0, 0, 0, 0.0)
     kinds = "f" if -128 in (exponent, of_one) else "i"
@@ -319,6 +372,28 @@ def spc(values, version=0x4B, exponent=-128, of_one=-128):
     numbers = (v if kinds == "f" else round(v * scale) for v in values)
     body = struct.pack(f"<{len(values)}{kinds}", *numbers)
     return header.ljust(512, b"\0") + one.ljust(32, b"\0") + body
+
+
+def old_spc(spectra, exponent=2, flags=0, points=None, ends=(400, 430)):
+    points = points or len(spectra[0])
+    head = struct.pack("<BBhfffBB", flags, 0x4D, exponent, points, *ends, 3, 2).ljust(224, b"\0")
+    for at, values in enumerate(spectra):
+        head += struct.pack("<BbHff", 0, exponent, at, 5 + at, 6 + at).ljust(32, b"\0")
+        for value in values:
+            high, low = divmod(round(value * 2 ** (32 - exponent)), 2**16)
+            head += struct.pack("<h", high) + (b"" if flags & 1 else struct.pack("<H", low))
+    return head
+
+
+def test_spc_files_of_the_old_format_are_read(tmp_path, file):
+    for name, values in zip(NAMES, SPECTRA, strict=True):
+        (tmp_path / f"As_{name}ppb.spc").write_bytes(old_spc([values[::-1]], ends=(430, 400)))
+    assert_series(read_table(tmp_path), "ppb", rtol=1e-8)
+    several = read_spectra(file(old_spc(-SPECTRA, flags=4) + b"\0" * 9, "several.spc"))
+    assert several.names == ["5", "6", "7", "8"]
+    np.testing.assert_allclose(several.values, -SPECTRA, rtol=1e-8)
+    short = read_spectra(file(old_spc(-SPECTRA[:1], flags=1), "short.spc"))
+    np.testing.assert_allclose(short.values, -SPECTRA[:1], atol=2**-14)
 
 
 @pytest.mark.parametrize("exponent", [-128, 2])
@@ -332,7 +407,10 @@ def test_spc_files_are_read(tmp_path, exponent):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (spc(SPECTRA[0], version=0x4D), "old format .*JCAMP-DX"),
+        (old_spc(SPECTRA[:1])[:-1], "bytes of spectra of 4 points.*old format.* as are there"),
+        (old_spc(SPECTRA[:2]), "old format"),  # of one, by its flags
+        (old_spc(SPECTRA[:1], flags=0x80), "flags 0x80"),
+        (old_spc(SPECTRA[:1], points=np.nan), "spectra of nan points"),
         (spc(SPECTRA[0])[:-9], "found no SPC file|bytes of 1 spectra"),
         (spc(SPECTRA[0], exponent=3, of_one=1), "exponents 3 and 1"),
         (b"no SPC", "found no header of an SPC file"),

@@ -43,8 +43,8 @@ Numbered = list[tuple[int, str]]
 """Lines with the numbers of their rows, counted from 1."""
 
 
-def read_delimited(path: Path) -> Grid:
-    """Cells of a text file.
+def read_delimited(path: Path, *, of_names: bool = False) -> Grid:
+    """Cells of a text file; blanks part names and amounts only if nothing else does.
 
     Raises:
         SpectraError: it is no text or no table, or can be read in two ways; the message names row
@@ -59,20 +59,23 @@ def read_delimited(path: Path) -> Grid:
         raise SpectraError(
             "found an empty file, expected a header such as wavelength_nm,0,10,20,30,60"
         )
-    delimiter = _delimiter(lines[:_FIRST_LINES], clear=True) or _delimiter(lines) or ","
+    first = lines[:_FIRST_LINES]
+    delimiter = _delimiter(first, clear=True, of_names=of_names) or _delimiter(lines) or ","
     rows = _rows(lines, delimiter)
-    cells = [row for _, row in Place.of(rows, delimiter).table]
+    cells = [row for _, row in Place.of(rows, delimiter, of_names=of_names).table]
     decimal = _decimal_mark(cells, delimiter)
     if delimiter != ",":
         _refuse_groups(cells)
     point = "point" if decimal == "." else "comma"
-    understood = Understood(
+    about = Understood(
         f"text, delimiter {DELIMITERS[delimiter]}, decimal {point}",
         encoding=encoding,
         notes=(LOOK_AT_SIGNS,) if encoding == "Windows-1252" else (),
     )
     remarks = _rows([(number, line.lstrip("# \t")) for number, line in comments], delimiter)
-    return grid_of(rows, decimal, understood, even=True, comments=remarks, mark=delimiter)
+    return grid_of(
+        rows, decimal, about, even=True, comments=remarks, mark=delimiter, of_names=of_names
+    )
 
 
 def _rows(lines: Iterable[tuple[int, str]], delimiter: str) -> list[Row]:
@@ -98,12 +101,13 @@ def _parted(line: str, delimiter: str) -> list[str]:
     return line.split(delimiter)
 
 
-def _delimiter(lines: Numbered, *, clear: bool = False) -> str | None:
+def _delimiter(lines: Numbered, *, clear: bool = False, of_names: bool = False) -> str | None:
     """The delimiter that comes closest to a table; None if all leave one cell a row.
 
     Args:
         lines: lines of a file, or the first of them.
         clear: whether it must be clear where the table is.
+        of_names: as of `read_delimited`.
 
     Raises:
         SpectraError: two are as close, and part the lines into other cells.
@@ -113,7 +117,9 @@ def _delimiter(lines: Numbered, *, clear: bool = False) -> str | None:
     for delimiter in DELIMITERS:
         if delimiter != " " and not any(delimiter in line for _, line in lines):
             continue
-        place = Place.of(_rows(lines, delimiter), delimiter)
+        if delimiter == " " and of_names and found:
+            break
+        place = Place.of(_rows(lines, delimiter), delimiter, of_names=of_names)
         rows = [cells for _, cells in place.table[: FIRST_ROWS + 1]]
         if delimiter == "\t":
             tabs = all(len(cells) > 1 for cells in rows)

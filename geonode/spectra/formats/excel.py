@@ -41,12 +41,13 @@ _MERGED = re.compile(r'<(?:\w+:)?mergeCell\b[^>]*\sref="([A-Z]{1,3}\d{1,7}:[A-Z]
 _CELLS = ("xl/worksheets/", "xl/sharedstrings.xml")
 
 
-def read_excel(path: Path, sheet: str | None = None) -> Grid:
+def read_excel(path: Path, sheet: str | None = None, *, of_names: bool = False) -> Grid:
     """Cells of a workbook; of formulas, the values that Excel stored last.
 
     Args:
         path: the workbook.
         sheet: name of the sheet to read; None: the only one that is not empty.
+        of_names: whether it is a table of names and amounts.
 
     Raises:
         SpectraError: the workbook is damaged, too large or empty, several sheets are filled and
@@ -70,7 +71,7 @@ def read_excel(path: Path, sheet: str | None = None) -> Grid:
             if len(chosen) == 1:
                 parts = {one.name: part.target for one, part in reader.parser.find_sheets()}
                 xml = reader.archive.read(parts[chosen[0].title]).decode("utf-8", "replace")
-                return _grid(chosen[0], _Marks.of(xml))
+                return _grid(chosen[0], _Marks.of(xml), of_names=of_names)
             names = ", ".join(repr(one.title) for one in filled)
     except SpectraError:
         raise
@@ -207,7 +208,7 @@ class _Marks(NamedTuple):
         return cells
 
 
-def _grid(sheet: Any, marks: _Marks) -> Grid:
+def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Grid:
     """The table of a sheet, without the empty cells at its edges."""
     rows: list[Row] = []
     units: Units = {}
@@ -230,7 +231,7 @@ def _grid(sheet: Any, marks: _Marks) -> Grid:
     units = {(row, place_of[at]): unit for (row, at), unit in units.items()}
     notes = tuple(f"hidden in the sheet, and read: {hidden}" for hidden in marks.hidden)
     understood = Understood(f"Excel workbook, sheet {sheet.title!r}", notes=notes)
-    grid = grid_of(rows, ".", understood)
+    grid = grid_of(rows, ".", understood, of_names=of_names)
     lost = [marks.not_computed[row] for row in grid.row_numbers if row in marks.not_computed]
     if lost:
         raise SpectraError(

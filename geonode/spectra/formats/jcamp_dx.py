@@ -232,10 +232,11 @@ def read_jcamp(path: Path) -> Sheet:
     axis, first, (name, unit) = spectra[0][0], blocks[0], blocks[0].axis_name_and_unit
     for block, place, (own, _) in zip(blocks, places, spectra, strict=True):
         one, other = (
-            (*found.axis_name_and_unit, found.texts.get("YUNITS")) for found in (block, first)
+            "{} in {}, {}".format(*found.axis_name_and_unit, found.texts.get("YUNITS", "no YUNITS"))
+            for found in (block, first)
         )
         if one != other:
-            raise SpectraError(f"{place}: found axis and signal {one}, expected {other}")
+            raise SpectraError(f"{place}: found {one}, expected {other} as in {places[0]}")
         if not np.array_equal(own, axis):
             raise SpectraError(
                 f"{place}: found another axis than in {places[0]} ({len(own)} and "

@@ -7,16 +7,27 @@ says what each layout lacks.
 """
 
 import re
+from collections import defaultdict
 from dataclasses import replace
 
 from geonode.errors import SpectraError
-from geonode.spectra.headers import labelled_level, level, role
+from geonode.spectra.headers import UNITS, labelled_level, level, role
 from geonode.spectra.layouts.columns import OneColumn, OneSpectrum
-from geonode.spectra.layouts.layout import Asked
+from geonode.spectra.layouts.layout import Asked, is_marked_amount
 from geonode.spectra.layouts.long import OneRowAValue
 from geonode.spectra.layouts.pairs import TwoColumnsEach
-from geonode.spectra.layouts.rows import OneRow, is_index, why_rows
+from geonode.spectra.layouts.rows import (
+    FEWEST_EVEN,
+    OneRow,
+    axis_columns,
+    first_may_be_axis,
+    is_index,
+    refuse_matrix,
+    why_rows,
+)
+from geonode.spectra.layouts.table_place import counts_rows
 from geonode.spectra.sheet import Grid, Sheet, to_number
+from geonode.spectra.table import FEWEST_WAVELENGTHS
 
 Layout = OneSpectrum | TwoColumnsEach | OneRowAValue | OneRow | OneColumn
 
@@ -29,10 +40,12 @@ LAYOUTS: tuple[Layout, ...] = (
 )
 """Layouts, the narrowest first."""
 
-_PREFIXED = re.compile(
-    r"(?P<prefix>X|WL|nm|lambda|wavelength)[_. ]?(?P<number>[0-9]+(?:\.[0-9]+)?)"
+_NUMBERED = re.compile(
+    r"(?P<prefix>[A-Za-z]+[_. =]?)(?P<number>-?[0-9]+(?:[.,][0-9]+)?)(?: ?(?P<unit>[A-Za-z]+))?"
 )
+_OF_AXIS = re.compile(r"(?:X|(?i:wl|wave(?:length|number)s?|lambda|nm))[_. =]?")
 _WELL_ROW = re.compile("[A-P]")
+_WELL = re.compile("[A-P][0-9]{1,2}")
 
 
 def sheet_of(grid: Grid, asked: Asked) -> Sheet:
@@ -64,6 +77,8 @@ def sheet_of(grid: Grid, asked: Asked) -> Sheet:
             "row)"
         )
     sheet = chosen.sheet(grid, asked)
+    if asked.series:
+        refuse_matrix(grid, sheet)
     said = [f"{chosen.name}: {fits[chosen].reason}"]
     for layout in LAYOUTS:
         if layout is not chosen:
@@ -88,7 +103,8 @@ def _refuse_without_a_header(grid: Grid, asked: Asked) -> None:
             "spectral scan, one column a well below a row such as Wavelength, A1, A2"
         )
     levels = (level(name) or labelled_level(name) for name in header[1:])
-    says = header[0] or why_rows(grid, asked) or all(one and one.unit for one in levels)
+    of_wells = all(map(_WELL.fullmatch, header[1:])) and first_may_be_axis(grid)
+    says = header[0] or of_wells or why_rows(grid, asked) or all(one and one.unit for one in levels)
     if to_number(header[0]) is not None or not says:
         raise SpectraError(
             f"{row}: found {header[0]!r}, expected a header that starts with the name of the axis, "
@@ -114,20 +130,33 @@ def _without_index(grid: Grid) -> Grid:
 
 
 def _without_prefixes(grid: Grid, asked: Asked) -> Grid:
-    """A table whose headers `X400` or `WL400` are numbers, as R and people write them.
+    """A table whose headers `X400`, as R writes them, `wl1`, `E_-0.9` or `A_400nm` are numbers.
 
-    Headers that count, `X1` to `X20`, are names; so are those of unknown spectra in columns.
+    Beside samples they are an axis. Those of another word than one for an axis are so only if there
+    are many and the first column is none; so are `X1` to `X20`. Names of unknown spectra stay.
     """
     header = grid.header
-    found = {at: one for at, name in enumerate(header) if (one := _PREFIXED.fullmatch(name))}
-    numbers = [float(one["number"]) for one in found.values()]
-    counts = numbers in ([*range(len(numbers))], [*range(1, len(numbers) + 1)])
-    of_columns = role(header[0]) == "axis"
-    everywhere = len(found) == len(header) - 1 or not of_columns
-    one_prefix = len({one["prefix"] for one in found.values()}) == 1
-    if len(found) < 3 or counts or not one_prefix or not everywhere:
+    groups: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
+    for at, name in enumerate(header):
+        is_about = role(name) or labelled_level(name) or is_marked_amount(name)
+        if (one := _NUMBERED.fullmatch(name)) and not is_about:
+            groups[one["prefix"], one["unit"] or ""][at] = one["number"].replace(",", ".")
+    (prefix, unit), found = max(groups.items(), key=lambda one: len(one[1]), default=(("", ""), {}))
+    counts, of_axis = counts_rows([*found.values()]), _OF_AXIS.fullmatch(prefix)
+    many = len(found) >= FEWEST_EVEN and not axis_columns(header)
+    if role(header[0]) == "axis":
+        is_axis = of_axis and asked.series and not counts and len(found) == len(header) - 1
+    else:
+        is_sure = of_axis and not (counts and prefix[0] == "X")
+        is_axis = is_sure or (many and not first_may_be_axis(grid))
+    if len(found) < FEWEST_WAVELENGTHS or not is_axis:
         return grid
-    if of_columns and not asked.series:
-        return grid
-    bare = [found[at]["number"] if at in found else name for at, name in enumerate(header)]
-    return replace(grid, headings=[*grid.headings[:-1], (grid.header_row, bare)])
+    of_unit = f" {unit}" if unit.lower() in UNITS else ""
+    bare = [found[at] + of_unit if at in found else name for at, name in enumerate(header)]
+    understood, across = grid.understood, counts or (role(header[0]) != "axis" and prefix[0] != "X")
+    if counts or not of_axis:
+        ends = f"{header[min(found)]} to {header[max(found)]}"
+        note = f"the headers {ends} are the axis{', which counts' if counts else ''}"
+        understood = understood.also(notes=(note,))
+    headings = [*grid.headings[:-1], (grid.header_row, bare)]
+    return replace(grid, headings=headings, understood=understood, across=across)

@@ -10,8 +10,6 @@ import re
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from geonode.errors import SpectraError
 from geonode.spectra.headers import (
     AXIS_OF_UNIT,
@@ -25,39 +23,48 @@ from geonode.spectra.headers import (
     same_unit,
 )
 from geonode.spectra.layouts.layout import Asked, Fit, axis_of
-from geonode.spectra.layouts.rows import corner_parts, direction, refuse_turned
+from geonode.spectra.layouts.rows import corner_parts, direction, in_order, refuse_turned
+from geonode.spectra.layouts.table_place import counts_rows
 from geonode.spectra.levels import numbered
-from geonode.spectra.sheet import Grid, Sheet, to_number
+from geonode.spectra.sheet import Grid, Sheet, places_called, to_number
 
 _OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I)
 """Lines above a spectrum whose units are not of its axis."""
 
 
 class OneSpectrum:
-    """Two columns of numbers, the axis and the signal, whatever stands above and below them."""
+    """Columns of numbers, the axis and a signal or channels, whatever stands above and below."""
 
     name = "two columns, one spectrum"
 
     def fit(self, grid: Grid, asked: Asked) -> Fit:  # noqa: ARG002
-        """Two columns, of which the first ascends or descends."""
-        if len(grid.header) != 2:
+        """Two columns, of which the first ascends or descends, or channels without a header."""
+        if len(grid.header) != 2 and grid.understood.header_rows:
             return Fit(False, f"there are {len(grid.header)} columns")
         if len(grid.headings) > 1 or role(grid.header[0]) in ("axis", "concentration", "other"):
             return Fit(False, "the header says what the columns are")
-        axis = np.array([to_number(cell) or np.nan for cell in grid.column(0)])
-        steps = np.diff(axis)
-        if not (len(axis) > 1 and ((steps > 0).all() or (steps < 0).all())):
+        if len(grid.rows) < 2 or not in_order(grid.column(0)):
             return Fit(False, "the first column does not ascend or descend throughout")
         return Fit(True, "two columns, of which the first ascends or descends, and text around")
 
     def sheet(self, grid: Grid, asked: Asked) -> Sheet:
         """The spectrum, with the unit of the axis from the text above where it is named there."""
-        name, signal = grid.header
+        name, *signals = grid.header
         header = name or "axis"
         if axis_header(header)[1] == "1" and (unit := unit_in(grid.preamble)):
             header = f"{name or 'axis'} ({unit})"
-        return OneColumn().sheet(
-            replace(grid, headings=[(grid.header_row, [header, signal or asked.called])]), asked
+        names = [header, *(signal or asked.called for signal in signals)]
+        found = OneColumn().sheet(replace(grid, headings=[(grid.header_row, names)]), asked)
+        if len(signals) == 1:
+            return found
+        wanted = places_called(signals, asked.target or "")
+        at = wanted[0] if len(wanted) == 1 else 0
+        others = ", ".join(signals[:at] + signals[at + 1 :])
+        return replace(
+            found.at([at]),
+            names=[signals[at] if wanted else asked.called],
+            understood=found.understood.also(skipped=(f"channels {others}",)),
+            signal=signals[at],
         )
 
 
@@ -169,9 +176,11 @@ def merged(grid: Grid, *, series: bool) -> Grid:
     signal = next(signals, grid.signal)
     chosen = _concentrations(others) if series else None
     if chosen is None:
-        called = [row for row in others if role(row.corner) == "other"]
-        unlike_levels = [row for row in others if not row.is_of_levels]
-        found = [*called, *unlike_levels, *others][0]
+        named = [row for row in others if all(row.cells)] or others  # labels may be of some columns
+        called = [row for row in named if role(row.corner) == "other"]
+        unlike_levels = [row for row in named if not row.is_of_levels]
+        unique = [row for row in unlike_levels if len({*row.cells}) == len(row.cells)]
+        found = [*called, *unique, *unlike_levels, *named][0]
         cells = found.cells
     else:
         found, units = chosen, _units(rows)
@@ -196,6 +205,8 @@ def _concentrations(rows: list[Heading]) -> Heading | None:
     ]
     with_units = [row for row in levels if all(to_number(cell) is None for cell in row.cells)]
     unlike_names = [row for row in levels if role(row.corner) != "other"]
+    if len(levels) == 1 and not levels[0].corner and counts_rows(levels[0].cells):
+        unlike_names = []  # the columns of a plate, or samples
     for chosen in (
         [row for row in rows if role(row.corner) == "concentration"],
         with_units,

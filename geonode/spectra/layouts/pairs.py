@@ -6,6 +6,7 @@ from geonode.errors import SpectraError
 from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.headers import axis_header, role
 from geonode.spectra.layouts.layout import Asked, Fit
+from geonode.spectra.layouts.table_place import counts_rows
 from geonode.spectra.levels import numbered
 from geonode.spectra.sheet import Grid, Row, Sheet
 
@@ -69,6 +70,7 @@ class TwoColumnsEach:
             name_places=[f"row {header_row}, column {2 * pair + 1}" for pair in pairs],
             axis_places=[f"wavelength {value:.10g}" for value in axis],
             understood=grid.understood.also(skipped=skipped, notes=notes),
+            of_samples=counts_rows([*dict.fromkeys(names)]),
             signal=signal,
             columns=True,
         )

@@ -58,7 +58,9 @@ def direction(grid: Grid, asked: Asked) -> tuple[Way, str]:
     corner = corner_parts(header[0])[0]
     across = len(header) - 1
     found: tuple[Way, str] = (None, f"{corner!r} does not tell which way the spectra run")
-    if role(corner) == "axis":
+    if grid.across:
+        found = ("rows", "the headers number an axis")
+    elif role(corner) == "axis":
         found = ("columns", f"the first header, {corner[:40]!r}, names an axis")
     elif role(corner) in ("concentration", "other") and (
         counts_rows(grid.column(0)) or any(map(wavelength, header[1:]))
@@ -81,6 +83,22 @@ def _may_be_axis(grid: Grid) -> bool:
     return not (is_index(grid) or (is_axis and counts_rows(grid.column(0))))
 
 
+def first_may_be_axis(grid: Grid) -> bool:
+    """Whether the first column is in order and counts no rows; concentrations begin lower."""
+    low, cells = PLAUSIBLE["nm"][0], grid.column(0)
+    is_low = role(grid.header[0]) == "concentration" and any(
+        (to_number(c) or 0) < low for c in cells
+    )
+    return in_order(cells) and not is_low and not counts_rows(cells)
+
+
+def in_order(cells: Sequence[str]) -> bool:
+    """Whether cells are numbers that ascend or descend."""
+    numbers = [to_number(cell) for cell in cells]
+    steps = np.diff([np.nan if number is None else number for number in numbers])
+    return bool((steps > 0).all() or (steps < 0).all())
+
+
 def is_index(grid: Grid) -> bool:
     """Whether the first column counts rows, from 0 or 1 on, below a name such as Index or No."""
     return grid.header[0].strip().lower() in INDEX_NAMES and counts_rows(grid.column(0))
@@ -91,16 +109,12 @@ def why_rows(grid: Grid, asked: Asked) -> str:
     header, axis = grid.header, axis_columns(grid.header)
     about = [at for at in range(len(header)) if at not in axis]
     said = _said_of_samples(grid, about, asked)
-    numbers = [to_number(cell) for cell in grid.column(0)]
-    steps = np.diff([np.nan if number is None else number for number in numbers])
     reasons = {
         f"column {header[said][:40]!r} is about samples" if said is not None else "": True,
         "the headers are values of an axis with their unit": all(
             to_number(header[at]) is None for at in axis
         ),
-        "the headers are an axis, and the first column is none": not (
-            (steps > 0).all() or (steps < 0).all()
-        ),
+        "the headers are an axis, and the first column is none": not in_order(grid.column(0)),
         f"{len(axis)} headers in order are an axis": len(axis) > MOST_LEVELS
         and (is_index(grid) or len(about) > 1),
     }
@@ -169,6 +183,35 @@ def refuse_turned(grid: Grid, *, rows: bool) -> None:
             f"beside {across.min():g} to {across.max():g}, of which either may be the axis; write "
             "concentration in the first cell and headers such as 400 nm if rows are the spectra, "
             "or wavelength_nm and headers such as 10 ppb if columns are"
+        )
+
+
+def refuse_matrix(grid: Grid, sheet: Sheet) -> None:
+    """Refuse levels as even as excitation wavelengths, with which the signal rises and falls.
+
+    Levels in even steps begin near zero, and the largest part of the variation of their spectra
+    (first principal component) ends far from where it began.
+
+    Raises:
+        SpectraError: the levels may be wavelengths of one sample.
+    """
+    texts = [*(one.cells for one in sheet.amounts), sheet.names][0]
+    levels = np.array([to_number(text) or 0.0 for text in texts])
+    roles = {role(part) for name in grid.header for part in corner_parts(name)}
+    is_called = "concentration" in roles or any(map(is_marked_amount, grid.header))
+    if len(sheet.amounts) > 1 or len(levels) < 6 or is_called:
+        return
+    steps, (low, high) = np.diff(levels), PLAUSIBLE["nm"]
+    is_even = bool(np.allclose(steps, steps[0], rtol=1e-3, atol=0))
+    if not is_even or not max(low, 2 * abs(steps[0])) <= levels.min() <= levels.max() <= high:
+        return
+    values = np.nan_to_num(sheet.values)
+    along = np.linalg.svd(values - values.mean(axis=0), full_matrices=False)[0][:, 0]
+    if abs(along[-1] - along[0]) < np.ptp(along) / 2:
+        raise SpectraError(
+            f"{sheet.name_places[0]}: found {levels[0]:g} to {levels[-1]:g} in even steps with a "
+            "signal that rises and falls: concentrations, or excitation wavelengths of one sample; "
+            f"write their unit, such as {levels[0]:g} ppb, or take one spectrum of each sample"
         )
 
 

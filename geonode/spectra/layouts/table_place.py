@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.spectra.headers import UNITS, role, with_point
+from geonode.spectra.headers import UNITS, level, role, with_point
 from geonode.spectra.sheet import Decimal, Grid, Row, Understood, to_number
 
 Kind = Literal["data", "paired", "lone", "named", "number", "text", "blank"]
@@ -48,7 +48,7 @@ class Place(NamedTuple):
         return [row for row in (*self.header[-1:], *self.body) if row[1]]
 
     @classmethod
-    def of(cls, rows: Sequence[Row], mark: str) -> "Place":
+    def of(cls, rows: Sequence[Row], mark: str, *, of_names: bool = False) -> "Place":
         """The table among rows that a mark parts, all of them if it is not clear where it is.
 
         Raises:
@@ -56,12 +56,26 @@ class Place(NamedTuple):
         """
         filled = [at for at, (_, cells) in enumerate(rows) if cells]
         rows = rows[filled[0] : filled[-1] + 1] if filled else []
+        if of_names:
+            top = _header_of_names(rows)
+            return cls(list(rows[top : top + 1]), list(rows[top + 1 :]), True)
         found = _ends_of([kind_of_row(cells, mark) for _, cells in rows])
         if found is None:
             return cls(list(rows[:1]), list(rows[1:]), False)
         top, start, end = found
         header, body = [row for row in rows[top:start] if row[1]], list(rows[start:end])
-        return cls(header if _names_columns(header[-2:], body) else [], body, True)
+        if not _names_columns(header[-2:], body):
+            header = _above_keys(header, body)
+        return cls(header, body, True)
+
+
+def _header_of_names(rows: Sequence[Row]) -> int:
+    """Place of the row of words above names and amounts, behind a title and the last blank row."""
+    amounts = [any(level(with_point(cell)) for cell in cells) for _, cells in rows]
+    above = range(max((at for at, is_one in enumerate(amounts) if is_one), default=0))
+    blank = max((at for at in above if not rows[at][1]), default=-1)
+    words = [at for at in above if not amounts[at] and sum(map(bool, rows[at][1])) > 1]
+    return [*(at for at in words if at > blank), *words, 0][0]
 
 
 def kind_of_row(cells: Sequence[str], mark: str) -> Kind:
@@ -85,7 +99,9 @@ def kind_of_row(cells: Sequence[str], mark: str) -> Kind:
         return "data" if ends_in_numbers else "number"
     # Where an axis has ended before its neighbours, numbers stand without a name.
     alone = not cells[0] and all(map(_is_number, filled))
-    return "named" if alone or ends_in_numbers else "text"
+    is_key = cells[0] and len(filled) == 2 and mark not in " ," and _is_number(filled[1])
+    named: Kind = "number" if is_key else "named"  # as of a decimal comma
+    return named if alone or ends_in_numbers else "text"
 
 
 def _is_number(cell: str) -> bool:
@@ -168,6 +184,28 @@ def _names_columns(above: list[Row], body: list[Row]) -> bool:
     return role(cells[0]) == "axis" or not (is_key or alike)
 
 
+def _above_keys(above: list[Row], body: list[Row]) -> list[Row]:
+    """The rows down to a full header above keys with values, or above labels of some columns.
+
+    Without what it says of columns that only keys fill; no rows if there is none above such rows.
+    """
+    inside = filled_columns(body)
+    if len(inside) < 3 or not _is_number(body[0][1][0] or "0"):
+        return []
+    for last in reversed(range(len(above))):
+        number, cells = above[last]
+        filled = [at for at, cell in enumerate(cells) if cell]
+        apart = {*inside}.isdisjoint(filled_columns(above[last + 1 :]))
+        is_header = apart or "axis" in [role(cells[0]) for _, cells in above[last:]]
+        if filled[-1] == inside[-1] and {*inside[1:]} <= {*filled} and is_header:
+            kept = [cell if at in inside else "" for at, cell in enumerate(cells)]
+            return [*above[:last], (number, kept)]
+        units = len(filled) > 1 and any(role(cell) in ("axis", "concentration") for cell in cells)
+        if len(filled) >= len(inside) or units:
+            break
+    return []
+
+
 def grid_of(
     rows: list[Row],
     decimal: Decimal,
@@ -176,6 +214,7 @@ def grid_of(
     even: bool = False,
     comments: Sequence[Row] = (),
     mark: str = "\t",
+    of_names: bool = False,
 ) -> Grid:
     """The table among the rows of a file.
 
@@ -187,12 +226,13 @@ def grid_of(
         comments: rows that are marked as comments; the last one above a table without a header is
             its header, as NumPy writes it.
         mark: what parts the cells.
+        of_names: whether it is a table of names and amounts.
 
     Raises:
         SpectraError: a row is blank above another, has more cells than the header, or fewer where
             it must have all.
     """
-    header, body, _ = Place.of(rows, mark)
+    header, body, _ = Place.of(rows, mark, of_names=of_names)
     around = sorted([*rows, *comments])
     before = [row for row in around if body and row[0] < body[0][0] and row[1]]
     numbers_first = bool(body) and kind_of_row(body[0][1], mark) == "data"
@@ -208,11 +248,18 @@ def grid_of(
         )
     inside = _without_empty_columns([*header, *body])
     header, body = inside[: len(header)], inside[len(header) :]
-    bare = len(header) == 1 and len(header[0][1]) == 2 and all(map(_is_number, header[0][1]))
-    if bare:  # two columns of numbers say enough by themselves
-        header, body = [(header[0][0], ["axis", ""])], [*header, *body]
-    header = header[-_header_height([cells for _, cells in header]) :]
-    width = 2 if bare else len(trimmed(header[-1][1])) or 1
+    numbers = len(header) == 1 and all(map(_is_number, header[0][1]))
+    channels = _channels(before) if numbers else []
+    bare = numbers and len(header[0][1]) in (2, len(channels) + 1)
+    if bare:  # two columns of numbers say enough by themselves, and so do channels
+        names = channels if len(header[0][1]) > 2 else [""]
+        header, body = [(header[0][0], ["axis", *names])], [*header, *body]
+    above = header[: -_header_height([cells for _, cells in header])]
+    header = header[len(above) :]
+    beside = trimmed(above[-1][1]) if above else []
+    if len(beside) == 1 and role(beside[0]) == "axis" and not header[0][1][0]:
+        header[0] = (header[0][0], [*beside, *header[0][1][1:]])
+    width = len(header[-1][1]) if bare else len(trimmed(header[-1][1])) or 1
     longer = bool(body) and all(len(trimmed(cells)) == width + 1 for _, cells in body)
     if longer and counts_rows([cells[0] for _, cells in body]):
         header, width = [(number, ["", *cells]) for number, cells in header], width + 1
@@ -236,6 +283,14 @@ def grid_of(
     understood = replace(understood, skipped=said, header_rows=header_rows)
     preamble = tuple(mark.join(cells) for _, cells in before)
     return Grid(above, below, decimal, understood, preamble=preamble)
+
+
+def _channels(before: Sequence[Row]) -> list[str]:
+    """Names of the channels that the text above numbers lists, as Jasco instruments do."""
+    if not before or trimmed(before[-1][1]) != ["XYDATA"]:
+        return []
+    said = {cells[0].upper(): cells[1] for _, cells in before if len(cells) > 1}
+    return [said[key] or key for key in ("YUNITS", "Y2UNITS", "Y3UNITS") if key in said]
 
 
 def _around(rows: Sequence[Row], inside: set[int]) -> tuple[str, ...]:
