@@ -343,7 +343,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "inner.levels": None,
     },
 }
-"""Values by dotted key that replace those of the blocks `inner`, `metric` and `decoders`."""
+"""Values by dotted key that replace defaults of the blocks `inner`, `metric` and `decoders`."""
 
 
 class Parameters(Block):
