@@ -11,7 +11,6 @@ from geonode.spectra.headers import labelled_level, level
 from geonode.spectra.sheet import Sheet, shortest
 from geonode.spectra.stuck import FLAT, flat_tops, stuck
 from geonode.spectra.table import SpectraTable, without_rounding
-from geonode.wording import listed
 
 FAR = 1e3
 """Ratio to the largest of all other values beyond which a value is named: no band is so high."""
@@ -102,7 +101,7 @@ def unstuck(
         advice = f", or leave {out.sum()} wavelengths out (spectra.missing: mask, --missing mask)"
         out = np.zeros_like(out)
     note = (
-        f"one number at level {listed(named)} of the wavelengths, as of a saturated or dark "
+        f"one number at level {', '.join(named)} of the wavelengths, as of a saturated or dark "
         f"detector: dilute and measure again, or leave the level out{advice}"
     )
     sheet = replace(sheet, understood=sheet.understood.also(notes=(note,)))
