@@ -128,9 +128,9 @@ def refuse_given(context: Context, options: Sequence[str], expected: str) -> Non
 
 def as_given(found: Any) -> Any:
     """Value of an option for messages; several are words, whatever Typer collects them in."""
-    return (
-        " ".join(map(str, found)) if several else str(found) if isinstance(found, Path) else found
-    )
+    if isinstance(found, list | tuple):
+        return " ".join(map(str, found))
+    return str(found) if isinstance(found, Path) else found
 
 
 def note(line: str) -> None:
