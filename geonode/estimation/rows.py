@@ -1,9 +1,11 @@
 """Series from arrays: rows of one concentration are scans of one level."""
 
+from typing import Any
+
 import numpy as np
-from jaxtyping import Float
 
 from geonode.errors import SpectraError
+from geonode.spectra.arrays import real_array
 from geonode.spectra.chart import Chart, ChartName
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
@@ -11,9 +13,9 @@ from geonode.spectra.table import MOST_LEVELS, without_rounding
 
 
 def series_of(
-    concentrations: Float[np.ndarray, "row"],
-    spectra: Float[np.ndarray, "row wavelength"],
-    wavelengths: Float[np.ndarray, "wavelength"] | None,
+    concentrations: Any,
+    spectra: Any,
+    wavelengths: Any,
     fewest: int,
     chart: ChartName = "linear",
     kappa: float | None = None,
@@ -23,20 +25,26 @@ def series_of(
     Concentrations that differ by rounding alone are one.
 
     Args:
-        concentrations: of the rows, none negative.
-        spectra: theirs.
+        concentrations: of the rows, array-like, none negative.
+        spectra: theirs, of shape (row, wavelength).
         wavelengths: axis values of the columns, ascending; None: 0, 1, 2, ...
         fewest: levels.
         chart: of the concentrations.
         kappa: as of `Chart.of`.
 
     Raises:
-        SpectraError: numbers are not finite or concentrations negative, there are too few or too
-            many levels, or axis or chart do not fit.
+        SpectraError: as `real_array`; concentrations are negative, there are too few or too many
+            levels, or axis or chart do not fit.
     """
-    axis = np.arange(spectra.shape[1], dtype=float) if wavelengths is None else wavelengths
-    if not all(np.isfinite(part).all() for part in (axis, spectra, concentrations)):
-        raise SpectraError("spectra, axis or concentrations: found NaN, expected finite numbers")
+    spectra = real_array(spectra, "spectra", "row", "wavelength")
+    concentrations = real_array(concentrations, "concentrations", "row")
+    axis = np.arange(spectra.shape[1]) if wavelengths is None else wavelengths
+    axis = real_array(axis, "wavelengths", "wavelength")
+    if len(concentrations) != len(spectra) or len(axis) != spectra.shape[1]:
+        raise SpectraError(
+            f"found {len(concentrations)} concentrations, {len(axis)} wavelengths and spectra of "
+            f"shape {spectra.shape}, expected one concentration a row and one wavelength a column"
+        )
     if (np.diff(axis) <= 0).any() or (concentrations < 0).any():
         raise SpectraError(
             "found wavelengths that do not ascend or a negative concentration, expected neither; "

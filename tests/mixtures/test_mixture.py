@@ -255,10 +255,8 @@ def test_spectra_that_are_none_of_the_samples_are_refused(fitted):
             MixtureCalibration.of(np.ones_like(SIGNAL) + differs, KNOWN)
     with pytest.raises(SpectraError, match="change the unit"):
         MixtureCalibration.of(SIGNAL * 1e300, KNOWN)
-    with pytest.raises(MixtureError, match="found 59 wavelengths, or NaN, expected 60"):
+    with pytest.raises(MixtureError, match="found 59 wavelengths, expected 60"):
         fitted.estimate(SIGNAL[:, 1:])
-    with pytest.raises(MixtureError, match="or NaN"):
-        fitted.estimate(np.full((1, 60), np.nan))
     with pytest.raises(MixtureError, match="sum to 1"):
         MixtureCalibration.of(SIGNAL, np.c_[KNOWN[:, :1] / 10, 1 - KNOWN[:, :1] / 10])
 
