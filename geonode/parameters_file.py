@@ -94,7 +94,9 @@ def _checked(content: dict[str, Any], source: str, overrides: dict[str, Any]) ->
     preset = overrides.get("preset", content.get("preset", "standard"))
     chosen = PRESETS.get(preset, {}) if isinstance(preset, str) else {}
     if "preset" not in overrides:
-        chosen = {key: value for key, value in chosen.items() if _is_default(content, key)}
+        default = Parameters().model_dump(mode="json", by_alias=True)
+        usual = {key: (None, _value(default, key)) for key in chosen}
+        chosen = {key: chosen[key] for key in chosen if _value(content, key) in usual[key]}
     for key, value in (chosen | overrides).items():
         *blocks, last = key.split(".")
         node = content
@@ -118,12 +120,8 @@ def _checked(content: dict[str, Any], source: str, overrides: dict[str, Any]) ->
         raise ParameterError("command line" if by_hand else source, key, found, expected) from error
 
 
-def _is_default(content: dict[str, Any], key: str) -> bool:
-    """Whether a mapping has no value of a dotted key, or the default."""
-    found: Any = content
-    default: Any = Parameters()
+def _value(content: Any, key: str) -> Any:
+    """Value of a dotted key; None if there is none."""
     for part in key.split("."):
-        if not isinstance(found, dict) or part not in found:
-            return True
-        found, default = found[part], getattr(default, part)
-    return bool(found == default)
+        content = content.get(part) if isinstance(content, dict) else None
+    return content

@@ -122,15 +122,9 @@ def refuse_given(context: Context, options: Sequence[str], expected: str) -> Non
     for name in options:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            found = as_given(context.params[name])
+            found = context.params[name]
+            found = str(found) if isinstance(found, Path) else found
             raise ParameterError("options", f"--{name.replace('_', '-')}", found, expected)
-
-
-def as_given(found: Any) -> Any:
-    """Value of an option for messages; several are words, whatever Typer collects them in."""
-    if isinstance(found, list | tuple):
-        return " ".join(map(str, found))
-    return str(found) if isinstance(found, Path) else found
 
 
 def note(line: str) -> None:

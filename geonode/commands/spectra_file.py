@@ -12,7 +12,6 @@ from geonode.commands.common import (
     Context,
     Overwrite,
     aligned,
-    as_given,
     echo_json,
     note,
     refuse_given,
@@ -317,4 +316,4 @@ def spectra_parameters(file: Path, **options: Any) -> SpectraParameters:
         _, name, *within = error.key.split(".")
         option = "FILE" if name == "source" else f"--{name.replace('_', '-')}"
         key = " ".join([option, *within])
-        raise ParameterError("options", key, as_given(error.found), error.expected) from error
+        raise ParameterError("options", key, error.found, error.expected) from error

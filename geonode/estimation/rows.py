@@ -40,11 +40,9 @@ def series_of(
     concentrations = real_array(concentrations, "concentrations", "row")
     axis = np.arange(spectra.shape[1]) if wavelengths is None else wavelengths
     axis = real_array(axis, "wavelengths", "wavelength")
-    if len(concentrations) != len(spectra) or len(axis) != spectra.shape[1]:
-        raise SpectraError(
-            f"found {len(concentrations)} concentrations, {len(axis)} wavelengths and spectra of "
-            f"shape {spectra.shape}, expected one concentration a row and one wavelength a column"
-        )
+    if spectra.shape != (shape := (len(concentrations), len(axis))):
+        expected = f"a concentration for every row and a wavelength for every column, {shape}"
+        raise SpectraError(f"spectra: found an array of shape {spectra.shape}, expected {expected}")
     if (np.diff(axis) <= 0).any() or (concentrations < 0).any():
         raise SpectraError(
             "found wavelengths that do not ascend or a negative concentration, expected neither; "

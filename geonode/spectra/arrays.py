@@ -4,13 +4,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 from geonode.errors import SpectraError
 from geonode.spectra.sheet import require_size
-
-KINDS = {"b": "truth values", "c": "complex numbers", "O": "objects", "S": "texts", "U": "texts"}
-"""What arrays have instead of real numbers, by the kind of their type."""
 
 
 def real_array(given: Any, name: str, *dims: str) -> Float[np.ndarray, "..."]:
@@ -22,45 +19,34 @@ def real_array(given: Any, name: str, *dims: str) -> Float[np.ndarray, "..."]:
         dims: names of its dimensions.
 
     Raises:
-        SpectraError: it has masked values, other dimensions, what is no real number, or numbers
-            that are not finite or of no usual size.
+        SpectraError: as `plain_array`, or it has other dimensions, what is no real number, or
+            numbers that are not finite or of no usual size.
     """
-    expected = f"expected finite numbers ({', '.join(dims)})"
-    refuse_disguised(given, name)
-    try:
-        found = np.asarray(given)
-    except (TypeError, ValueError, RuntimeError) as error:  # ragged, or a tensor elsewhere
-        raise SpectraError(f"{name}: found no array ({error}), {expected}") from error
+    found = plain_array(given, name)
     if found.dtype.kind == "O" and all(isinstance(one, Real) for one in found.flat):
         found = found.astype(np.float64)  # nullable columns of pandas
-    if found.dtype.kind not in "fiu":
-        kind = KINDS.get(found.dtype.kind, str(found.dtype))
-        raise SpectraError(f"{name}: found {kind}, {expected}")
-    if found.ndim != len(dims):
-        raise SpectraError(f"{name}: found an array of shape {found.shape}, {expected}")
-    found = np.ascontiguousarray(found, dtype=np.float64)
-    if not np.isfinite(found).all():
-        at = ", ".join(map(str, np.argwhere(~np.isfinite(found))[0]))
-        raise SpectraError(f"{name}: found NaN or infinity at [{at}], {expected}")
-    try:
-        require_size(found)
-    except SpectraError as error:
-        raise SpectraError(f"{name}: {error}") from error
-    return found
+    what = f"an array of {found.dtype.type.__name__} and shape {found.shape}"
+    if found.dtype.kind in "fiu" and found.ndim == len(dims):
+        found = np.ascontiguousarray(found, dtype=np.float64)
+        if np.isfinite(found).all():
+            require_size(found)
+            return found
+        what = f"NaN or infinity at {np.argwhere(~np.isfinite(found))[0].tolist()}"
+    raise SpectraError(f"{name}: found {what}, expected finite numbers ({', '.join(dims)})")
 
 
-def refuse_disguised(given: Any, name: str) -> None:
-    """Refuse what scikit-learn takes for numbers: masked values, texts and truth values.
+def plain_array(given: Any, name: str) -> Shaped[np.ndarray, "..."]:
+    """Array without masked values, texts and truth values, which NumPy takes for numbers.
 
     Raises:
-        SpectraError: there are some.
+        SpectraError: there are some, or rows of different lengths.
     """
     try:
         found = np.asarray(given)
-    except (TypeError, ValueError, RuntimeError):  # as scikit-learn and `real_array` say
-        return
-    what = "masked values" if np.ma.is_masked(given) else KINDS.get(found.dtype.kind, "")
-    if what == "objects" and any(isinstance(one, str) for one in found.flat):
-        what = "texts"
-    if what in ("masked values", "texts", "truth values"):
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise SpectraError(f"{name}: found no array ({error}), expected numbers") from error
+    is_text = found.dtype.kind == "O" and any(isinstance(one, str) for one in found.flat)
+    if np.ma.is_masked(given) or is_text or found.dtype.kind in "bSU":
+        what = "masked values" if np.ma.is_masked(given) else "texts or truth values"
         raise SpectraError(f"{name}: found {what}, expected finite numbers")
+    return found

@@ -78,33 +78,29 @@ def unstuck(
     masked: Float[np.ndarray, "masked"],
     missing: str,
 ) -> tuple[Sheet, Int[np.ndarray, "less"], Float[np.ndarray, "more"]]:
-    """Spectra with a note on levels at which the detector was stuck, and the wavelengths left.
+    """Spectra with a note on levels at which a detector was stuck, and the wavelengths left.
 
     Args:
         sheet: the spectra.
-        scans: places of the spectra by level and scan.
-        kept: places of the wavelengths that are kept, ascending.
-        masked: wavelengths that are left out.
-        missing: "mask": wavelengths at which a spectrum is stuck, but not throughout, are left out.
+        scans: their places by level and scan.
+        kept: places of the wavelengths that are kept.
+        masked: other wavelengths.
+        missing: "mask" leaves out wavelengths at which a spectrum is stuck, but not throughout.
     """
     if not len(kept) or _codes(sheet)[0]:
         return sheet, kept, masked
     levels = np.array([level for level, _ in scans])
-    found = stuck(levels, sheet.values[np.ix_(list(scans.values()), kept)])
-    shares = {level: float(found[levels == level].mean()) for level in np.unique(levels)}
-    named = [f"{level:g} ({share:.1%})" for level, share in shares.items() if share]
-    if not named:
-        return sheet, kept, masked
-    out = found[~found.all(axis=1)].any(axis=0)
-    advice = f"; their {out.sum()} wavelengths are left out" if out.any() else ""
-    if out.any() and missing != "mask":
-        advice = f", or leave {out.sum()} wavelengths out (spectra.missing: mask, --missing mask)"
-        out = np.zeros_like(out)
+    found = stuck(levels, sheet.values[np.ix_([*scans.values()], kept)])
+    shares = {level: found[levels == level].mean() for level in np.unique(levels)}
+    named = ", ".join(f"{level:g} ({share:.1%})" for level, share in shares.items() if share)
+    out = found[~found.all(axis=1)].any(axis=0) & (missing == "mask")
     note = (
-        f"one number at level {', '.join(named)} of the wavelengths, as of a saturated or dark "
-        f"detector: dilute and measure again, or leave the level out{advice}"
+        f"one number at level {named} of the wavelengths, as of a saturated or dark detector: "
+        "dilute and measure again, or leave the level out, or the wavelengths (`missing: mask`; "
+        f"{out.sum()} are left out)"
     )
-    sheet = replace(sheet, understood=sheet.understood.also(notes=(note,)))
+    if named:
+        sheet = replace(sheet, understood=sheet.understood.also(notes=(note,)))
     return sheet, kept[~out], np.sort(np.append(masked, sheet.axis[kept[out]]))
 
 

@@ -11,52 +11,40 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Bool, Float
 
-FLAT = 3
-"""Neighbouring values, all the largest of their spectrum, that show a detector at its ceiling."""
-
-STEEP = 20.0
-"""Rounding steps by which a flat top falls that is none of a rounded band."""
+FLAT, STEEP = 3, 20.0
+"""Fewest equal values of a flat top, and the rounding steps by which no rounded band falls."""
 
 BAND = 0.05
-"""Signal instead of which there is one number, as a share of the range of all values."""
+"""Signal of a band, as a share of the range of all values."""
 
-Values = Float[np.ndarray, "spectrum wavelength"]
+ENOUGH = 100_000
+"""Values that tell how all are rounded."""
 
 
-def flat_tops(values: Values) -> Iterator[tuple[int, int]]:
+def flat_tops(values: Float[np.ndarray, "spectrum wavelength"]) -> Iterator[tuple[int, int]]:
     """Spectrum and first wavelength of every flat top, but of spectra that are flat throughout."""
-    top = values == np.nanmax(values, axis=1, keepdims=True, initial=-np.inf)
-    run = np.lib.stride_tricks.sliding_window_view(np.pad(top, ((0, 0), (0, FLAT - 1))), FLAT, 1)
-    starts = run.all(axis=2) & ~top.all(axis=1, keepdims=True)
-    first = np.argwhere(starts & ~np.pad(starts, ((0, 0), (1, 0)))[:, :-1]).tolist()
-    step = np.diff(np.unique(values[np.isfinite(values)])).min(initial=np.inf) if first else 0.0
-    for spectrum, start in first:
-        after = top[spectrum, start:]
-        length = len(after) if after.all() else int(after.argmin())
-        beside = values[spectrum, max(start - length, 0) : start + 2 * length]
-        if values[spectrum, start] - np.nanmin(beside) > STEEP * step:
-            yield spectrum, start
+    step = np.diff(np.unique(values[np.isfinite(values)][:ENOUGH])).min(initial=np.inf)
+    for spectrum, row in enumerate(values):
+        top = np.pad(row == np.nanmax(row, initial=-np.inf), 1)
+        for start, end in np.flatnonzero(top[1:] != top[:-1]).reshape(-1, 2).tolist():
+            beside = row[max(2 * start - end, 0) : 2 * end - start]
+            if end - start >= FLAT and row[start] - np.nanmin(beside) > STEEP * step:
+                yield spectrum, start
 
 
 def stuck(
-    levels: Float[np.ndarray, "spectrum"], values: Values
+    levels: Float[np.ndarray, "spectrum"], values: Float[np.ndarray, "spectrum wavelength"]
 ) -> Bool[np.ndarray, "spectrum wavelength"]:
-    """Whether values are those of a detector at its ceiling, or of a dark one.
-
-    Args:
-        levels: concentrations of the spectra.
-        values: finite.
-    """
+    """Whether finite values are those of a detector at its ceiling, or of a dark one."""
     found = np.zeros(values.shape, dtype=bool)
     for spectrum, _ in flat_tops(values):
         found[spectrum] = values[spectrum] == values[spectrum].max()
-    for spectrum, row in enumerate(values):
-        same = row == np.median(row)
-        if same.mean() <= 0.5 or levels[spectrum] == levels.min():  # a blank may be zero throughout
-            continue
-        band = np.abs(values - np.median(row)) > BAND * np.ptp(values)
+    same = values == np.median(values, axis=1, keepdims=True)
+    # A blank may well be zero throughout.
+    for spectrum in np.flatnonzero((same.mean(axis=1) > 0.5) & (levels > levels.min())):
+        band = np.abs(values - np.median(values[spectrum])) > BAND * np.ptp(values)
         sides = levels < levels[spectrum], levels > levels[spectrum]
-        seen = [band[side].any(axis=0) for side in sides if side.any()]
-        if same.all() or (same & np.all(seen, axis=0)).sum() >= FLAT:
-            found[spectrum] |= same
+        seen = np.all([band[side].any(axis=0) for side in sides if side.any()], axis=0)
+        if same[spectrum].all() or (same[spectrum] & seen).sum() >= FLAT:
+            found[spectrum] |= same[spectrum]
     return found

@@ -89,9 +89,7 @@ class SpectraTable:
     def non_monotonic_share(self, noise: float) -> float:
         """Share of wavelengths at which the mean spectra both rise and fall with concentration.
 
-        Args:
-            noise: standard deviation of a spectrum; what rises or falls by less than three standard
-                deviations of a difference does not count.
+        By more than three standard deviations of a difference of spectra, each with this noise.
         """
         spectra, least = self.spectra, 3 * 2**0.5 * noise
         rises = (spectra - np.minimum.accumulate(spectra, axis=0)).max(axis=0) > least
