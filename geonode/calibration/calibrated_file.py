@@ -15,7 +15,7 @@ from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit, limits
 from geonode.calibration.methods import ON_SCORES, folds_of, most_sensitive
 from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
-from geonode.errors import SpectraError, TrainingError
+from geonode.errors import TrainingError
 from geonode.estimation.axis import own_values, require_axis
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
@@ -143,12 +143,7 @@ class AnyCalibration(ABC, Generic[E]):
             SpectraError: as `real_array`, or spectra are too flat or have other wavelengths.
         """
         axis = self.series.axis
-        spectra = real_array(spectra, "spectra", "unknown", "wavelength")
-        if not len(spectra) or spectra.shape[1] != len(axis):
-            raise SpectraError(
-                f"spectra: found an array of shape {spectra.shape}, expected spectra of "
-                f"{len(axis)} wavelengths in rows"
-            )
+        spectra = real_array(spectra, "spectra", unknown=None, wavelength=len(axis))
         names = [str(place) for place in range(len(spectra))]
         return self._estimates(self.series.preprocessing.require(axis, spectra, names))
 

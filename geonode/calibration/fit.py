@@ -99,8 +99,8 @@ class Calibration:
             SpectraError: samples are not finite or of no usual size, concentrations negative, all
                 equal or not as many.
         """
-        spectra = real_array(spectra, "spectra", "sample", "wavelength")
-        concentrations = real_array(concentrations, "concentrations", "sample")
+        concentrations = real_array(concentrations, "concentrations", sample=None)
+        spectra = real_array(spectra, "spectra", sample=len(concentrations), wavelength=None)
         groups = _required_groups(spectra, concentrations, groups, method)
         of, scan = scans or (np.arange(len(spectra)), spectra)
         folds = folds_of(concentrations, groups)
@@ -157,12 +157,8 @@ class Calibration:
         Raises:
             SpectraError: as `real_array`, or spectra have other wavelengths than the samples.
         """
-        spectra = real_array(spectra, "spectra", "unknown", "wavelength")
-        wavelengths = self.fitted[self.method].wavelengths if self.law else spectra.shape[1]
-        if spectra.shape[1] != wavelengths:
-            raise SpectraError(
-                f"spectra: found {spectra.shape[1]} wavelengths, expected {wavelengths} each"
-            )
+        wavelengths = self.fitted[self.method].wavelengths if self.law else None
+        spectra = real_array(spectra, "spectra", unknown=None, wavelength=wavelengths)
         if self.law is None:
             found = self.by_geonode(spectra)
             ends = [(parts[0][0], parts[-1][1]) for parts in found.sets]
@@ -181,7 +177,7 @@ class Calibration:
         """
         if self.curve is None:
             raise SpectraError(self.absent)
-        return estimate(self.curve, real_array(spectra, "spectra", "unknown", "wavelength"))
+        return estimate(self.curve, real_array(spectra, "spectra", unknown=None, wavelength=None))
 
     def held(self, method: str) -> Bool[np.ndarray, "sample"]:
         """Whether the intervals of a method (a key of `sets`) hold the left-out samples."""
@@ -215,19 +211,12 @@ def _required_groups(
     """
     if method not in {"auto", *NAMES}:
         raise ParameterError("calibration", "method", method, f"auto, {', '.join(NAMES)}")
-    if len(spectra) != len(concentrations):
-        raise SpectraError(
-            f"samples: found {len(spectra)} spectra of {len(concentrations)} concentrations, "
-            "expected one of each"
-        )
     if (concentrations < 0).any():
         raise SpectraError("concentrations: found a negative one, expected numbers from 0")
     levels = without_rounding(concentrations)
-    if (different := len(np.unique(levels))) < 2:
-        raise SpectraError(
-            f"found {different} different concentration{'' if different else 's'} in "
-            f"{len(spectra)} samples, expected two or more"
-        )
+    if len(np.unique(levels)) < 2:
+        found = f"1 different concentration in {len(spectra)} samples"
+        raise SpectraError(f"found {found}, expected two or more")
     if groups is None:
         groups = _scans_of_a_preparation(spectra, levels)
     return np.unique(groups, return_inverse=True)[1]

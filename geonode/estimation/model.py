@@ -177,7 +177,7 @@ class SpectralModel:
         Raises:
             SpectraError: a concentration is negative or not finite.
         """
-        concentrations = real_array(concentrations, "concentrations", "target")
+        concentrations = real_array(concentrations, "concentrations", target=None)
         if (wrong := concentrations < 0).any():
             negative = f"{concentrations[wrong][0]:g}"
             raise SpectraError(f"concentrations: found {negative}, expected finite numbers from 0")

@@ -36,13 +36,10 @@ def series_of(
         SpectraError: as `real_array`; concentrations are negative, there are too few or too many
             levels, or axis or chart do not fit.
     """
-    spectra = real_array(spectra, "spectra", "row", "wavelength")
-    concentrations = real_array(concentrations, "concentrations", "row")
+    concentrations = real_array(concentrations, "concentrations", row=None)
+    spectra = real_array(spectra, "spectra", row=len(concentrations), wavelength=None)
     axis = np.arange(spectra.shape[1]) if wavelengths is None else wavelengths
-    axis = real_array(axis, "wavelengths", "wavelength")
-    if spectra.shape != (shape := (len(concentrations), len(axis))):
-        expected = f"a concentration for every row and a wavelength for every column, {shape}"
-        raise SpectraError(f"spectra: found an array of shape {spectra.shape}, expected {expected}")
+    axis = real_array(axis, "wavelengths", wavelength=spectra.shape[1])
     if (np.diff(axis) <= 0).any() or (concentrations < 0).any():
         raise SpectraError(
             "found wavelengths that do not ascend or a negative concentration, expected neither; "

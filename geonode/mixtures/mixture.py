@@ -31,7 +31,6 @@ from jaxtyping import Bool, Float
 from scipy.special import fdtri  # scipy.stats takes 0.3 s to import
 
 from geonode.compute.threads import in_threads, one_thread
-from geonode.errors import MixtureError
 from geonode.mixtures import inverse
 from geonode.mixtures.design import ROUNDING, Design
 from geonode.mixtures.forward import ForwardModel, Modes
@@ -170,17 +169,12 @@ class MixtureCalibration:
             report: called after every fold.
 
         Raises:
-            MixtureError: as `Design.of` and `ForwardModel.of`, or there are not as many spectra.
-            SpectraError: as `real_array`.
+            MixtureError: as `Design.of` and `ForwardModel.of`.
+            SpectraError: as `real_array`, or there are not as many spectra.
         """
-        spectra = real_array(spectra, "spectra", "sample", "wavelength")
-        amounts = real_array(amounts, "amounts", "sample", "substance")
+        amounts = real_array(amounts, "amounts", sample=None, substance=None)
+        spectra = real_array(spectra, "spectra", sample=len(amounts), wavelength=None)
         design = Design.of(amounts, names)
-        if len(spectra) != len(amounts):
-            raise MixtureError(
-                f"samples: found {len(spectra)} spectra of {len(amounts)} samples, expected one of "
-                "each"
-            )
         folds = design.folds
         each = [folds == fold for fold in range(folds.max() + 1)]
 
@@ -257,15 +251,10 @@ class MixtureCalibration:
             spectra: array-like of shape (unknown, wavelength).
 
         Raises:
-            MixtureError: spectra have other wavelengths than the samples.
-            SpectraError: as `real_array`.
+            SpectraError: as `real_array`, or spectra have other wavelengths than the samples.
         """
-        spectra = real_array(spectra, "spectra", "unknown", "wavelength")
-        if spectra.shape[1] != len(self.forward.mean):
-            raise MixtureError(
-                f"spectra: found {spectra.shape[1]} wavelengths, expected "
-                f"{len(self.forward.mean)} each"
-            )
+        wavelengths = len(self.forward.mean)
+        spectra = real_array(spectra, "spectra", unknown=None, wavelength=wavelengths)
         modes, found = _estimated(self.forward, self.linear, spectra)
         amounts = np.sum(self.weights[:, None] * found, axis=0)
         covariance = _spread(self.weights[0], modes.covariance, self.rest)

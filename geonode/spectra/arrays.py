@@ -10,29 +10,32 @@ from geonode.errors import SpectraError
 from geonode.spectra.sheet import require_size
 
 
-def real_array(given: Any, name: str, *dims: str) -> Float[np.ndarray, "..."]:
+def real_array(given: Any, name: str, **dims: int | None) -> Float[np.ndarray, "..."]:
     """Contiguous array of finite double-precision numbers in the byte order of this machine.
 
     Args:
         given: anything array-like: lists, tables of pandas, views in any order.
         name: of the argument, for messages.
-        dims: names of its dimensions.
+        dims: lengths of its dimensions; None: any.
 
     Raises:
-        SpectraError: as `plain_array`, or it has other dimensions, what is no real number, or
-            numbers that are not finite or of no usual size.
+        SpectraError: as `plain_array`, or it is empty or has other dimensions, what is no real
+            number, or numbers that are not finite or of no usual size.
     """
     found = plain_array(given, name)
     if found.dtype.kind == "O" and all(isinstance(one, Real) for one in found.flat):
         found = found.astype(np.float64)  # nullable columns of pandas
     what = f"an array of {found.dtype.type.__name__} and shape {found.shape}"
-    if found.dtype.kind in "fiu" and found.ndim == len(dims):
+    is_shaped = found.size and found.ndim == len(dims)
+    sizes = zip(dims.values(), found.shape, strict=False)
+    if found.dtype.kind in "fiu" and is_shaped and all(one in (None, size) for one, size in sizes):
         found = np.ascontiguousarray(found, dtype=np.float64)
         if np.isfinite(found).all():
             require_size(found)
             return found
         what = f"NaN or infinity at {np.argwhere(~np.isfinite(found))[0].tolist()}"
-    raise SpectraError(f"{name}: found {what}, expected finite numbers ({', '.join(dims)})")
+    shape = ", ".join(f"{dim}s" if size is None else f"{size} {dim}s" for dim, size in dims.items())
+    raise SpectraError(f"{name}: found {what}, expected finite numbers: {shape}")
 
 
 def plain_array(given: Any, name: str) -> Shaped[np.ndarray, "..."]:

@@ -118,9 +118,7 @@ class Inspection:
             ),
             "missing": (
                 "mask" if masked else "refuse",
-                f"{masked} wavelengths with missing or stuck values"
-                if masked
-                else "no value is missing",
+                f"{masked} wavelengths left out" if masked else "no value is missing",
             ),
         }
         width = max(len(f"{key}: {value}") for key, (value, _) in values.items())

@@ -90,7 +90,7 @@ def unstuck(
     if not len(kept) or _codes(sheet)[0]:
         return sheet, kept, masked
     levels = np.array([level for level, _ in scans])
-    found = stuck(levels, sheet.values[np.ix_([*scans.values()], kept)])
+    found = stuck(levels, sheet.values[np.ix_(np.array([*scans.values()]), kept)])
     shares = {level: found[levels == level].mean() for level in np.unique(levels)}
     named = ", ".join(f"{level:g} ({share:.1%})" for level, share in shares.items() if share)
     out = found[~found.all(axis=1)].any(axis=0) & (missing == "mask")
@@ -133,7 +133,7 @@ def _far(sheet: Sheet) -> Iterator[str]:
 
 def _flat(sheet: Sheet) -> Iterator[str]:
     """Flat tops, which show a detector at its ceiling."""
-    places = np.array([*flat_tops(sheet.values)]).reshape(-1, 2)
+    places = np.array([*flat_tops(sheet.values)], dtype=np.int64).reshape(-1, 2)
     yield from _line(sheet, places, f"flat tops of {FLAT} values or more begin")
 
 
@@ -186,14 +186,13 @@ def _orders(table: SpectraTable) -> Iterator[str]:
     slopes = np.diff(left[:, 0]) / np.diff(levels)
     # A curve that rises throughout leaves the lines between levels that are decades apart.
     is_curve = (slopes > 0).all() or (slopes < 0).all()
-    if usual > 0 and away[worst] > STRAY * usual and not is_curve:
+    is_stray = usual > 0 and away[worst] > STRAY * usual
+    if is_stray and not is_curve:
         yield (
             f"level {levels[worst + 1]:g} is {away[worst] / usual:.0f} times as far from the line "
             "between its neighbours as other levels are: look for a sample that was exchanged"
         )
-    elif (
-        usual > 0 and away[worst] > STRAY * usual and abs(slopes[-1]) < abs(slopes).max() / FLATTER
-    ):
+    elif is_stray and abs(slopes[-1]) < abs(slopes).max() / FLATTER:
         yield (
             f"the signal saturates: from level {levels[-2]:g} to {levels[-1]:g} it changes less "
             f"than 1/{FLATTER:g} as much per unit of concentration as between lower levels"

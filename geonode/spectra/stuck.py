@@ -41,7 +41,7 @@ def stuck(
         found[spectrum] = values[spectrum] == values[spectrum].max()
     same = values == np.median(values, axis=1, keepdims=True)
     # A blank may well be zero throughout.
-    for spectrum in np.flatnonzero((same.mean(axis=1) > 0.5) & (levels > levels.min())):
+    for spectrum in np.flatnonzero((same.mean(axis=1) > 0.5) & (levels > levels.min())).tolist():
         band = np.abs(values - np.median(values[spectrum])) > BAND * np.ptp(values)
         sides = levels < levels[spectrum], levels > levels[spectrum]
         seen = np.all([band[side].any(axis=0) for side in sides if side.any()], axis=0)

@@ -65,7 +65,7 @@ def test_what_is_read_back_estimates_to_the_last_bit(made, tmp_path):
     np.testing.assert_array_equal(amounts, one.amounts)
     np.testing.assert_array_equal(ends, one.intervals)
     for wrong in (signal[0], signal[:0], signal[:, 1:]):
-        with pytest.raises(SpectraError, match=re.escape(f"of shape {wrong.shape}, ")):
+        with pytest.raises(SpectraError, match=re.escape(f"shape {wrong.shape}, ")):
             found.estimate(wrong)
 
 

@@ -248,14 +248,14 @@ def test_units_of_amounts_and_signal_do_not_matter(fitted):
 
 @pytest.mark.usefixtures("unchecked")
 def test_spectra_that_are_none_of_the_samples_are_refused(fitted):
-    with pytest.raises(MixtureError, match="17 spectra of 18 samples"):
+    with pytest.raises(SpectraError, match="expected finite numbers: 18 samples"):
         MixtureCalibration.of(SIGNAL[1:], KNOWN)
     for differs in (0.0, np.eye(18)[:, :1]):  # none differs, or one
         with pytest.raises(MixtureError, match="the same one in all samples"):
             MixtureCalibration.of(np.ones_like(SIGNAL) + differs, KNOWN)
     with pytest.raises(SpectraError, match="change the unit"):
         MixtureCalibration.of(SIGNAL * 1e300, KNOWN)
-    with pytest.raises(MixtureError, match="found 59 wavelengths, expected 60"):
+    with pytest.raises(SpectraError, match=r"shape \(18, 59\), expected finite numbers: .* 60 wav"):
         fitted.estimate(SIGNAL[:, 1:])
     with pytest.raises(MixtureError, match="sum to 1"):
         MixtureCalibration.of(SIGNAL, np.c_[KNOWN[:, :1] / 10, 1 - KNOWN[:, :1] / 10])
