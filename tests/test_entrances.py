@@ -27,10 +27,8 @@ def table(array, kind="float64"):
 
 
 ALIKE = {
-    "backward": lambda array: array[::-1, ...].copy()[::-1],
     "columns backward": lambda array: array[..., ::-1].copy()[..., ::-1],
     "big-endian": lambda array: array.astype(">f8"),
-    "by columns": np.asfortranarray,
     "lists": lambda array: array.tolist(),
     "pandas": table,
     "nullable pandas": lambda array: table(array, "Float64"),
@@ -54,21 +52,16 @@ def entrances():
     """Numbers that entrances give for an array, with the array; those that only estimate first."""
     of_one, of_two = (ConcentrationRegressor().fit(*of) for of in ((S1, ONE), (S2, AMOUNTS)))
     model = SpectralModel.learn(ONE, S1, AXIS, FAST)
-    labels = {"signal": "A", "signal_unit": "1", "axis": "wavelength", "axis_unit": "nm"}
-    about = [*"abcdefgh"], ("a", "b"), ("1", "1"), AMOUNTS, AXIS, S2, labels, Preprocessing()
-    files = (
-        CalibratedFile.of("one", series_of(ONE, S1, AXIS, 4)),
-        MixtureFile.of("two", MixtureSeries(*about)),
-    )
+    about = [*"abcdefgh"], ("a", "b"), ("1", "1"), AMOUNTS, AXIS, S2, {}, Preprocessing()
+    two = MixtureFile.of("two", MixtureSeries(*about))
+    one = CalibratedFile.of("one", series_of(ONE, S1, AXIS, 4))
     return [
         (of_one.predict, S1),
         (of_two.predict, S2),
-        (lambda x: of_one.estimate(x).mode, S1),
-        (lambda x: of_two.estimate(x).amounts, S2),
         (lambda x: of_one.calibration_.estimate(x)[0], S1),
         (lambda x: of_two.calibration_.estimate(x).amounts, S2),
-        (lambda x: files[0].estimate(x)[0], S1),
-        (lambda x: files[1].estimate(x)[0], S2),
+        (lambda x: one.estimate(x)[0], S1),
+        (lambda x: two.estimate(x)[0], S2),
         (lambda c: model.predict(c).spectra, ONE),
         (lambda x: ConcentrationRegressor().fit(x, ONE).predict(S1), S1),
         (lambda y: ConcentrationRegressor().fit(S1, y).predict(S1), ONE),
@@ -85,7 +78,7 @@ def entrances():
 def test_every_entrance_reads_alike_or_refuses(entrances):
     for place, (read, array) in enumerate(entrances):
         expected = read(array)
-        for kind in ALIKE if place < 9 else ("columns backward", "lists"):
+        for kind in ALIKE if place < 7 else ("columns backward", "lists"):
             np.testing.assert_array_equal(read(ALIKE[kind](array)), expected, f"{place}: {kind}")
         for what, convert in REFUSED.items():
             with pytest.raises((SpectraError, ValueError), match=what):

@@ -1,9 +1,8 @@
 """Values at which a detector was stuck: flat tops at its ceiling, and one number instead of a band.
 
-Rounding makes tops flat too. Within n values beside n equal ones a rounded parabola falls by at
-most ((3 n - 1) / (n - 1))^2 rounding steps, 16 for three. Baselines that are exactly zero are usual
-where nothing absorbs. A number that most of a spectrum has is therefore suspect only where lower
-levels have a band, and higher ones too if there are some.
+Rounding makes tops flat too: within n values beside n equal ones a parabola then falls by at most
+((3 n - 1) / (n - 1))^2 rounding steps, 16 for three. Baselines may be zero. A number that most of a
+spectrum has is suspect only where lower levels have a band, and higher ones if there are some.
 """
 
 from collections.abc import Iterator
@@ -17,13 +16,10 @@ FLAT, STEEP = 3, 20.0
 BAND = 0.05
 """Signal of a band, as a share of the range of all values."""
 
-ENOUGH = 100_000
-"""Values that tell how all are rounded."""
-
 
 def flat_tops(values: Float[np.ndarray, "spectrum wavelength"]) -> Iterator[tuple[int, int]]:
     """Spectrum and first wavelength of every flat top, but of spectra that are flat throughout."""
-    step = np.diff(np.unique(values[np.isfinite(values)][:ENOUGH])).min(initial=np.inf)
+    step = np.diff(np.unique(values[np.isfinite(values)][:100_000])).min(initial=np.inf)
     for spectrum, row in enumerate(values):
         top = np.pad(row == np.nanmax(row, initial=-np.inf), 1)
         for start, end in np.flatnonzero(top[1:] != top[:-1]).reshape(-1, 2).tolist():
