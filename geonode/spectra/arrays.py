@@ -31,7 +31,10 @@ def real_array(given: Any, name: str, **dims: int | None) -> Float[np.ndarray, "
     if found.dtype.kind in "fiu" and is_shaped and all(one in (None, size) for one, size in sizes):
         found = np.ascontiguousarray(found, dtype=np.float64)
         if np.isfinite(found).all():
-            require_size(found)
+            try:
+                require_size(found)
+            except SpectraError as error:
+                raise SpectraError(f"{name}: {error}") from error
             return found
         what = f"NaN or infinity at {np.argwhere(~np.isfinite(found))[0].tolist()}"
     shape = ", ".join(f"{dim}s" if size is None else f"{size} {dim}s" for dim, size in dims.items())
