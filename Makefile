@@ -2,7 +2,7 @@
 # make test:  install with the test extras, then run the tests but for the slow ones
 # make test-all: run every test, as CI does
 # make coverage: run every test and print which lines of geonode/ and stages/ none of them runs
-# make ablation: what every part of the learning buys, on the series in data/series (hours on a CPU)
+# make ablation: what every part of the learning buys, on the series in data/series (eight minutes on two cores)
 # make benchmark: the pipeline against the sequential way of the publication (metrics/sequential.json)
 # make prior: learn the weights of the default predictor again, from simulated series (hours on a CPU,
 #             five minutes on a GPU and half an hour of calibration); look at make ablation before it is kept
@@ -11,7 +11,9 @@
 # make hooks: check every commit as `make lint` does, but for house rules (pre-commit)
 # make lint:  formatter, linter, type checker, layers (import-linter), house rules (docstrings, shapes)
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# The first that starts; a name alone may be the shim of a version that is not installed.
+PYTHON ?= $(shell for one in python3.11 python3.12 python3.13 python3; do \
+	$$one -c '' 2>/dev/null && echo $$one && break; done)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # A relative path, because that of the project may hold a space.
 INSTALL := .venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt

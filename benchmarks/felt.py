@@ -38,7 +38,7 @@ def main(turns: Annotated[int, typer.Option(min=1, help="Runs of every command."
         for name, command in COMMANDS.items():
             placed = command.replace("PAGE", f"{folder}/page").replace("SERIES", f"{folder}/series")
             given = placed.split()
-            subprocess.run(given, capture_output=True, check=False)  # compiles, fills caches
+            _seconds(given)  # compiles, fills caches
             found = Quartiles.of([_seconds(given) for _ in range(turns)])
             typer.echo(f"{name}: {found.median:.2f} s ({found.q25:.2f} to {found.q75:.2f})")
 
@@ -58,8 +58,9 @@ def _simulated(folder: Path) -> None:
 
 def _seconds(command: list[str]) -> float:
     start = time.perf_counter()
-    if subprocess.run(command, capture_output=True, check=False).returncode > 1:  # 1: a misfit
-        raise typer.BadParameter(f"{' '.join(command)} failed")
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode not in (0, 1):  # 1: a misfit
+        raise typer.BadParameter(f"{' '.join(command)} failed: {run.stderr.strip()}")
     return time.perf_counter() - start
 
 

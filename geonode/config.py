@@ -149,7 +149,8 @@ class SpectraParameters(Block):
     )
     missing: Literal["refuse", "mask"] = Field(
         default="refuse",
-        description="an empty or NaN cell is an error, or its whole wavelength is left out",
+        description="an empty or NaN cell is an error, or its whole wavelength is left out, as are "
+        "those at which a detector was stuck",
     )
     preprocess: list[PreprocessStep] = Field(
         default=[], description="steps in this order: snv, savgol, asls; each spectrum by itself"
@@ -343,7 +344,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "inner.levels": None,
     },
 }
-"""Values by dotted key that replace those of the blocks `inner`, `metric` and `decoders`."""
+"""Values by dotted key that replace defaults of the blocks `inner`, `metric` and `decoders`."""
 
 
 class Parameters(Block):

@@ -35,6 +35,8 @@ class ParameterError(GeonodeError):
     """A parameter is unknown, of the wrong type, or out of range."""
 
     def __init__(self, source: str, key: str, found: object, expected: str) -> None:
+        if source == "options" and isinstance(found, list | tuple):  # by version of Typer
+            found = " ".join(map(str, found))
         super().__init__(f"{source}: {key}: found {found!r}, expected {expected}")
         self.key, self.found, self.expected = key, found, expected
 

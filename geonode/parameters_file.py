@@ -59,7 +59,7 @@ def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Para
     Args:
         path: a YAML file.
         overrides: values by dotted key, such as `{"decoders.epochs": 10}`, that replace those of
-            the file and of its preset.
+            the file and of its preset. A preset among them replaces values of the file too.
 
     Raises:
         ParameterError: the file is missing or no YAML mapping, a key is unknown, or a value is of
@@ -90,9 +90,13 @@ def default_parameters(overrides: dict[str, Any]) -> Parameters:
 
 
 def _checked(content: dict[str, Any], source: str, overrides: dict[str, Any]) -> Parameters:
-    """Parameters of a mapping, where those of its preset and then `overrides` replace others."""
+    """Parameters of a mapping, where its preset replaces defaults, and `overrides` all others."""
     preset = overrides.get("preset", content.get("preset", "standard"))
     chosen = PRESETS.get(preset, {}) if isinstance(preset, str) else {}
+    if "preset" not in overrides:
+        default = Parameters().model_dump(mode="json", by_alias=True)
+        usual = {key: (None, _value(default, key)) for key in chosen}
+        chosen = {key: chosen[key] for key in chosen if _value(content, key) in usual[key]}
     for key, value in (chosen | overrides).items():
         *blocks, last = key.split(".")
         node = content
@@ -114,3 +118,10 @@ def _checked(content: dict[str, Any], source: str, overrides: dict[str, Any]) ->
         whole, parts = f"{key}.", [f"{override}." for override in overrides]
         by_hand = any(whole.startswith(part) or part.startswith(whole) for part in parts)
         raise ParameterError("command line" if by_hand else source, key, found, expected) from error
+
+
+def _value(content: Any, key: str) -> Any:
+    """Value of a dotted key; None if there is none."""
+    for part in key.split("."):
+        content = content.get(part) if isinstance(content, dict) else None
+    return content

@@ -1,5 +1,7 @@
 """Read, validate and chart the measured table."""
 
+import numpy as np
+
 from geonode.config import Parameters
 from stages.command import stage
 from stages.paths import METRICS, SPECTRA
@@ -9,12 +11,14 @@ from stages.paths import METRICS, SPECTRA
 def app(parameters: Parameters) -> str:
     """Read, validate and chart the table of spectra named by spectra.source."""
     from geonode.spectra.chart import Chart
+    from geonode.spectra.inspection import noise_along_the_axis
     from geonode.spectra.series import measured_table, write_series
     from geonode.storage.document import write_json
 
     block = parameters.spectra
     table = measured_table(block)
     chart = Chart.of(block.chart, block.kappa, table.concentrations)
+    noise = noise_along_the_axis(table.axis, np.concatenate(table.scans))
     write_series(SPECTRA, table, chart, block)
     write_json(
         METRICS / "spectra.json",
@@ -24,7 +28,7 @@ def app(parameters: Parameters) -> str:
             "masked_wavelengths": len(table.masked),
             "scans": sum(len(scans) for scans in table.scans),
             "replicate_noise": table.replicate_noise(),
-            "non_monotonic_share": table.non_monotonic_share(),
+            "non_monotonic_share": table.non_monotonic_share(noise),
         },
     )
     masked = f", {len(table.masked)} masked" if len(table.masked) else ""

@@ -60,18 +60,25 @@ def test_keys_that_a_file_lacks_have_their_defaults(read):
     assert read({"metric.epochs": DELETED}).metric.epochs == default_parameters({}).metric.epochs
 
 
-def test_a_preset_takes_the_place_of_the_file_and_the_command_line_of_both(read):
-    changes = {"metric.members": 2, "decoders.kind": "path"}
-    assert read(changes).metric.members == 2
-    for found in (
-        read(changes | {"preset": "thorough"}),
-        read(changes, {"preset": "thorough"}),
-        read(changes | {"preset": "fast"}, {"preset": "thorough"}),
-    ):
-        assert (found.metric.members, found.decoders.members, found.inner.levels) == (16, 16, None)
-        assert (found.preset, found.decoders.kind) == ("thorough", "path")
-    mixed = read(changes, {"preset": "thorough", "metric.members": 5})
-    assert (mixed.metric.members, mixed.decoders.members) == (5, 16)
+@pytest.mark.parametrize(
+    ("preset", "overrides", "expected"),
+    [
+        ("standard", {}, (2, 1, 2)),
+        ("thorough", {}, (2, 16, None)),
+        ("standard", {"preset": "thorough"}, (16, 16, None)),
+        ("fast", {"preset": "thorough"}, (16, 16, None)),
+        ("thorough", {"metric.members": 1}, (1, 16, None)),
+        ("thorough", {"preset": "thorough", "metric.members": 5}, (5, 16, None)),
+    ],
+)
+def test_a_preset_replaces_defaults_and_on_the_command_line_the_file(
+    read, preset, overrides, expected
+):
+    changes = {"metric.members": 2, "decoders.kind": "path", "inner.members": DELETED}
+    found = read(changes | {"preset": preset}, overrides)
+    assert (found.metric.members, found.decoders.members, found.inner.levels) == expected
+    assert found.decoders.kind == "path"
+    assert found.inner.members == (1 if found.preset == "standard" else 4)
 
 
 @pytest.mark.parametrize("name", ["fast", "thorough"])

@@ -15,7 +15,7 @@ from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit, limits
 from geonode.calibration.methods import ON_SCORES, folds_of, most_sensitive
 from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
-from geonode.errors import SpectraError, TrainingError
+from geonode.errors import TrainingError
 from geonode.estimation.axis import own_values, require_axis
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
@@ -24,6 +24,7 @@ from geonode.learning.predicted import Predicted
 from geonode.parameters_file import default_parameters
 from geonode.posterior.next_levels import Proposal, propose
 from geonode.progress import Progress, silent
+from geonode.spectra.arrays import real_array
 from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.reading import Spectra, errors_naming, read_spectra
 from geonode.spectra.series import Series, require_response
@@ -130,23 +131,19 @@ class AnyCalibration(ABC, Generic[E]):
         """
 
     def estimate(
-        self, spectra: Float[np.ndarray, "unknown wavelength"]
+        self, spectra: Any
     ) -> tuple[Float[np.ndarray, "unknown *substance"], Float[np.ndarray, "unknown *substance 2"]]:
         """Amounts of unknown spectra, of one substance or of each, and their 90% intervals.
 
         Args:
-            spectra: as measured, on the axis of the series; they are preprocessed as it was.
+            spectra: array-like of shape (unknown, wavelength), as measured, on the axis of the
+                series; they are preprocessed as it was.
 
         Raises:
-            SpectraError: spectra are not finite, too flat, or have other wavelengths.
+            SpectraError: as `real_array`, or spectra are too flat or have other wavelengths.
         """
         axis = self.series.axis
-        is_table = spectra.ndim == 2 and len(spectra) > 0 and spectra.shape[1] == len(axis)
-        if not is_table or not np.isfinite(spectra).all():
-            raise SpectraError(
-                f"spectra: found an array of shape {spectra.shape}, or NaN, expected finite "
-                f"spectra of {len(axis)} wavelengths in rows"
-            )
+        spectra = real_array(spectra, "spectra", unknown=None, wavelength=len(axis))
         names = [str(place) for place in range(len(spectra))]
         return self._estimates(self.series.preprocessing.require(axis, spectra, names))
 

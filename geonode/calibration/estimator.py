@@ -20,6 +20,7 @@ from geonode.calibration.fit import Calibration
 from geonode.errors import MixtureError, SpectraError
 from geonode.estimation.posterior import Estimates
 from geonode.mixtures.mixture import MixtureCalibration, MixtureEstimates
+from geonode.spectra.arrays import plain_array
 from geonode.spectra.headers import wavelength
 
 SAME_WAVELENGTH = 1e-6
@@ -86,6 +87,8 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
                 they have not.
         """
         columns = columns_of(X)
+        plain_array(X, "X")
+        plain_array(y, "y")
         if np.asarray(y).ndim == 2 and np.asarray(y).shape[1] > 1:
             self._fit_mixtures(X, y, groups)
             self._columns = columns
@@ -188,6 +191,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
     def _validated(self, X: Any) -> np.ndarray:  # noqa: N803
         """Spectra with the columns of `fit`."""
         check_is_fitted(self)
+        plain_array(X, "X")
         spectra = validate_data(self, X, reset=False, dtype=np.float64)
         require_columns(X, self._columns)
         return spectra

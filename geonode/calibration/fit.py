@@ -1,6 +1,7 @@
 """Calibration: methods are compared on left-out samples, and one of them estimates."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -18,7 +19,7 @@ from geonode.estimation.posterior import Estimates, estimate
 from geonode.estimation.rows import series_of
 from geonode.learning.predicted import COVERAGE
 from geonode.progress import Progress, silent
-from geonode.spectra.sheet import require_size
+from geonode.spectra.arrays import real_array
 from geonode.spectra.table import without_rounding
 from geonode.ties import EQUAL
 
@@ -69,8 +70,8 @@ class Calibration:
     @one_thread()
     def fit(
         cls,
-        spectra: Spectra,
-        concentrations: Samples,
+        spectra: Any,
+        concentrations: Any,
         groups: Shaped[np.ndarray, "sample"] | None = None,
         *,
         method: str = "auto",
@@ -84,7 +85,7 @@ class Calibration:
         Groups are left out one by one; more than 20 of them in ten parts.
 
         Args:
-            spectra: of the samples.
+            spectra: of the samples, array-like of shape (sample, wavelength).
             concentrations: theirs, none negative, at least two different ones.
             groups: of samples that are left out together; None: those of one concentration that
                 are nearer to each other than to all of other ones.
@@ -99,6 +100,8 @@ class Calibration:
             SpectraError: samples are not finite or of no usual size, concentrations negative, all
                 equal or not as many.
         """
+        concentrations = real_array(concentrations, "concentrations", sample=None)
+        spectra = real_array(spectra, "spectra", sample=len(concentrations), wavelength=None)
         groups = _required_groups(spectra, concentrations, groups, method)
         of, scan = scans or (np.arange(len(spectra)), spectra)
         folds = folds_of(concentrations, groups)
@@ -143,23 +146,20 @@ class Calibration:
 
     @one_thread()
     def estimate(
-        self, spectra: Float[np.ndarray, "unknown wavelength"]
+        self, spectra: Any
     ) -> tuple[Float[np.ndarray, "unknown"], Float[np.ndarray, "unknown 2"]]:
         """Concentrations of unknown spectra by the chosen method, and their 90% intervals.
 
         Intervals are infinite where nothing tells how wide they are.
 
+        Args:
+            spectra: array-like of shape (unknown, wavelength).
+
         Raises:
-            SpectraError: spectra are not finite or of no usual size, or have other wavelengths than
-                the samples.
+            SpectraError: as `real_array`, or spectra have other wavelengths than the samples.
         """
-        wavelengths = self.fitted[self.method].wavelengths if self.law else spectra.shape[1]
-        if spectra.shape[1] != wavelengths or not np.isfinite(spectra).all():
-            raise SpectraError(
-                f"spectra: found {spectra.shape[1]} wavelengths, or NaN, expected {wavelengths} "
-                "finite numbers each"
-            )
-        require_size(spectra)
+        wavelengths = self.fitted[self.method].wavelengths if self.law else None
+        spectra = real_array(spectra, "spectra", unknown=None, wavelength=wavelengths)
         if self.law is None:
             found = self.by_geonode(spectra)
             ends = [(parts[0][0], parts[-1][1]) for parts in found.sets]
@@ -170,7 +170,7 @@ class Calibration:
         return middle, np.stack([middle - half, middle + half], axis=1)
 
     @one_thread()
-    def by_geonode(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> Estimates:
+    def by_geonode(self, spectra: Any) -> Estimates:
         """Concentrations and 90% sets of unknown spectra by geonode, whatever the method is.
 
         Raises:
@@ -178,7 +178,7 @@ class Calibration:
         """
         if self.curve is None:
             raise SpectraError(self.absent)
-        return estimate(self.curve, spectra)
+        return estimate(self.curve, real_array(spectra, "spectra", unknown=None, wavelength=None))
 
     def held(self, method: str) -> Bool[np.ndarray, "sample"]:
         """Whether the intervals of a method (a key of `sets`) hold the left-out samples."""
@@ -212,21 +212,12 @@ def _required_groups(
     """
     if method not in {"auto", *NAMES}:
         raise ParameterError("calibration", "method", method, f"auto, {', '.join(NAMES)}")
-    if len(spectra) != len(concentrations) or not np.isfinite(spectra).all():
-        raise SpectraError(
-            f"samples: found {len(spectra)} spectra of {len(concentrations)} concentrations, or "
-            "NaN, expected finite spectra, one of each"
-        )
-    if not np.isfinite(concentrations).all() or (concentrations < 0).any():
-        raise SpectraError("concentrations: found NaN or a negative one, expected numbers from 0")
-    require_size(spectra)
-    require_size(concentrations)
+    if (concentrations < 0).any():
+        raise SpectraError("concentrations: found a negative one, expected numbers from 0")
     levels = without_rounding(concentrations)
-    if (different := len(np.unique(levels))) < 2:
-        raise SpectraError(
-            f"found {different} different concentration{'' if different else 's'} in "
-            f"{len(spectra)} samples, expected two or more"
-        )
+    if len(np.unique(levels)) < 2:
+        found = f"1 different concentration in {len(spectra)} samples"
+        raise SpectraError(f"found {found}, expected two or more")
     if groups is None:
         groups = _scans_of_a_preparation(spectra, levels)
     return np.unique(groups, return_inverse=True)[1]

@@ -33,5 +33,5 @@ def devices(as_json: AsJson = False) -> None:
     tell(
         f"\n{about['processor']}, {about['cores']} cores, {about['threads']} threads; "
         f"{about['system']}, python {about['python']}, torch {about['torch']}, "
-        f"triton {about['triton'] or 'cannot be imported'}"
+        f"triton {about['triton']}"
     )

@@ -117,9 +117,9 @@ def present() -> list[Present]:
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, threads and versions; `triton` is None where it cannot be imported."""
+    """Processor, cores, threads and versions; `triton` may be why it cannot be imported."""
     try:
         triton = str(importlib.import_module("triton").__version__)
-    except ImportError:
-        triton = None
+    except ImportError as error:
+        triton = f"cannot be imported ({error})"
     return {**processor_and_versions(), "threads": torch.get_num_threads(), "triton": triton}

@@ -24,7 +24,8 @@ class FTail:
     """Upper tail of the F distribution.
 
     Args:
-        above, below: degrees of freedom of numerator and denominator.
+        above: degrees of freedom of the numerator.
+        below: those of the denominator.
         place: device of the ratios, with double precision.
     """
 

@@ -26,6 +26,7 @@ from geonode.learning.path_features import features_to, path_features
 from geonode.learning.predicted import Predicted
 from geonode.parameters_file import default_parameters
 from geonode.progress import Progress, silent
+from geonode.spectra.arrays import real_array
 from geonode.spectra.series import Series, read_series
 from geonode.spectra.table import FEWEST_LEVELS
 from geonode.storage.lineage import consistent_artifacts
@@ -115,17 +116,17 @@ class SpectralModel:
     @classmethod
     def learn(
         cls,
-        concentrations: Float[np.ndarray, "row"],
-        spectra: Float[np.ndarray, "row wavelength"],
-        wavelengths: Float[np.ndarray, "wavelength"] | None = None,
+        concentrations: Any,
+        spectra: Any,
+        wavelengths: Any = None,
         settings: dict[str, Any] | None = None,
     ) -> "SpectralModel":
         """Learn from arrays, without a file or a pipeline.
 
         Args:
-            concentrations: from 4 to 50 different ones, none negative; rows of one concentration
-                are scans of one level.
-            spectra: theirs.
+            concentrations: array-like, from 4 to 50 different ones, none negative; rows of one
+                concentration are scans of one level.
+            spectra: theirs, of shape (row, wavelength).
             wavelengths: axis values of the columns, ascending; None: 0, 1, 2, ...
             settings: values by dotted key of params.yaml that replace the defaults of the package,
                 such as {"preset": "fast"}, which trains nothing.
@@ -168,20 +169,18 @@ class SpectralModel:
         return self.fold.spans(self.series.concentrations, concentrations)
 
     @one_thread()
-    def predict(self, concentrations: Float[np.ndarray, "target"]) -> Predicted:
-        """Spectra at some concentrations, with intervals if the blend has them.
+    def predict(self, concentrations: Any) -> Predicted:
+        """Spectra at some concentrations (array-like), with intervals if the blend has them.
 
         Memory grows with the number of concentrations: predict some hundreds at a time.
 
         Raises:
             SpectraError: a concentration is negative or not finite.
         """
-        wrong = ~(np.isfinite(concentrations) & (concentrations >= 0))
-        if wrong.any():
-            raise SpectraError(
-                f"concentration: found {concentrations[wrong][0]:g}, expected a finite number "
-                "that is not negative"
-            )
+        concentrations = real_array(concentrations, "concentrations", target=None)
+        if (wrong := concentrations < 0).any():
+            negative = f"{concentrations[wrong][0]:g}"
+            raise SpectraError(f"concentrations: found {negative}, expected finite numbers from 0")
         fold, features = self.fold, None
         if "path" in self.blend.decoders:
             features = features_to(

@@ -1,9 +1,11 @@
 """Series from arrays: rows of one concentration are scans of one level."""
 
+from typing import Any
+
 import numpy as np
-from jaxtyping import Float
 
 from geonode.errors import SpectraError
+from geonode.spectra.arrays import real_array
 from geonode.spectra.chart import Chart, ChartName
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
@@ -11,9 +13,9 @@ from geonode.spectra.table import MOST_LEVELS, without_rounding
 
 
 def series_of(
-    concentrations: Float[np.ndarray, "row"],
-    spectra: Float[np.ndarray, "row wavelength"],
-    wavelengths: Float[np.ndarray, "wavelength"] | None,
+    concentrations: Any,
+    spectra: Any,
+    wavelengths: Any,
     fewest: int,
     chart: ChartName = "linear",
     kappa: float | None = None,
@@ -23,20 +25,21 @@ def series_of(
     Concentrations that differ by rounding alone are one.
 
     Args:
-        concentrations: of the rows, none negative.
-        spectra: theirs.
+        concentrations: of the rows, array-like, none negative.
+        spectra: theirs, of shape (row, wavelength).
         wavelengths: axis values of the columns, ascending; None: 0, 1, 2, ...
         fewest: levels.
         chart: of the concentrations.
         kappa: as of `Chart.of`.
 
     Raises:
-        SpectraError: numbers are not finite or concentrations negative, there are too few or too
-            many levels, or axis or chart do not fit.
+        SpectraError: as `real_array`; concentrations are negative, there are too few or too many
+            levels, or axis or chart do not fit.
     """
-    axis = np.arange(spectra.shape[1], dtype=float) if wavelengths is None else wavelengths
-    if not all(np.isfinite(part).all() for part in (axis, spectra, concentrations)):
-        raise SpectraError("spectra, axis or concentrations: found NaN, expected finite numbers")
+    concentrations = real_array(concentrations, "concentrations", row=None)
+    spectra = real_array(spectra, "spectra", row=len(concentrations), wavelength=None)
+    axis = np.arange(spectra.shape[1]) if wavelengths is None else wavelengths
+    axis = real_array(axis, "wavelengths", wavelength=spectra.shape[1])
     if (np.diff(axis) <= 0).any() or (concentrations < 0).any():
         raise SpectraError(
             "found wavelengths that do not ascend or a negative concentration, expected neither; "

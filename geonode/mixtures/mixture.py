@@ -24,19 +24,19 @@ minimum.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import fdtri  # scipy.stats takes 0.3 s to import
 
 from geonode.compute.threads import in_threads, one_thread
-from geonode.errors import MixtureError
 from geonode.mixtures import inverse
 from geonode.mixtures.design import ROUNDING, Design
 from geonode.mixtures.forward import ForwardModel, Modes
 from geonode.mixtures.inverse import Inverse, fit_inverse
 from geonode.progress import Progress, silent
-from geonode.spectra.sheet import require_size
+from geonode.spectra.arrays import real_array
 from geonode.ties import EQUAL, first_largest, first_smallest
 
 NAMES = {"geonode": "geonode", **inverse.METHODS}
@@ -156,24 +156,25 @@ class MixtureCalibration:
     @one_thread()
     def of(
         cls,
-        spectra: Float[np.ndarray, "sample wavelength"],
-        amounts: Float[np.ndarray, "sample substance"],
+        spectra: Any,
+        amounts: Any,
         names: tuple[str, ...] | None = None,
         report: Progress = silent,
     ) -> "MixtureCalibration":
         """Fit all methods to samples, and weigh them by samples left out.
 
         Args:
-            spectra: of the samples.
-            amounts: theirs, none negative; need not lie on a grid.
+            spectra: of the samples, array-like of shape (sample, wavelength).
+            amounts: theirs, of shape (sample, substance), none negative; need not lie on a grid.
             names: of the substances; None: "substance 1" and so on.
             report: called after every fold.
 
         Raises:
-            MixtureError: as `Design.of` and `ForwardModel.of`, or there are not as many spectra.
-            SpectraError: numbers are of no usual size.
+            MixtureError: as `Design.of` and `ForwardModel.of`.
+            SpectraError: as `real_array`, or there are not as many spectra.
         """
-        _require_spectra(spectra, len(amounts))
+        amounts = real_array(amounts, "amounts", sample=None, substance=None)
+        spectra = real_array(spectra, "spectra", sample=len(amounts), wavelength=None)
         design = Design.of(amounts, names, spectra)
         folds = design.folds
         each = [folds == fold for fold in range(folds.max() + 1)]
@@ -246,19 +247,17 @@ class MixtureCalibration:
         return dict(zip(NAMES, _estimated(self.forward, self.linear, spectra)[1], strict=True))
 
     @one_thread()
-    def estimate(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> MixtureEstimates:
+    def estimate(self, spectra: Any) -> MixtureEstimates:
         """Amounts of unknowns, with their regions.
 
+        Args:
+            spectra: array-like of shape (unknown, wavelength).
+
         Raises:
-            MixtureError: spectra have other wavelengths than the samples, or are not finite.
-            SpectraError: they are of no usual size.
+            SpectraError: as `real_array`, or spectra have other wavelengths than the samples.
         """
-        if spectra.shape[1] != len(self.forward.mean) or not np.isfinite(spectra).all():
-            raise MixtureError(
-                f"spectra: found {spectra.shape[1]} wavelengths, or NaN, expected "
-                f"{len(self.forward.mean)} finite numbers each"
-            )
-        require_size(spectra)
+        wavelengths = len(self.forward.mean)
+        spectra = real_array(spectra, "spectra", unknown=None, wavelength=wavelengths)
         modes, found = _estimated(self.forward, self.linear, spectra)
         amounts = np.sum(self.weights[:, None] * found, axis=0)
         covariance = _spread(self.weights[0], modes.covariance, self.rest)
@@ -346,17 +345,3 @@ def _joined(centres: np.ndarray, half: float) -> list[tuple[float, float]]:
             low, _ = found.pop()
         found.append((low, high))
     return found
-
-
-def _require_spectra(spectra: np.ndarray, count: int) -> None:
-    """Refuse spectra that are none of the samples.
-
-    Raises:
-        MixtureError, SpectraError: as `MixtureCalibration.of`.
-    """
-    if len(spectra) != count or not np.isfinite(spectra).all():
-        raise MixtureError(
-            f"samples: found {len(spectra)} spectra of {count} samples, or NaN, expected finite "
-            "spectra, one of each"
-        )
-    require_size(spectra)

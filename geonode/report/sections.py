@@ -150,7 +150,7 @@ def _data(report: Report) -> Section:
     if turning is not None:
         told.append(
             f"At {share(turning)} of the wavelengths the signal both rises and falls with "
-            "concentration."
+            "concentration, by more than its noise."
         )
     figure = spectra_figure(report.series, report.drawn)
     return Section("data", "The data", [" ".join(told), figure])

@@ -51,7 +51,7 @@ class Inspection:
         facts = {
             "levels": f"{len(table.scans)}, unit {table.concentration_unit or 'not in the file'}",
             "noise": noise_said(self.noise, found["replicate_noise"]),
-            "not monotonic": f"{found['non_monotonic_share']:.0%} of the wavelengths",
+            "not monotonic": f"{found['non_monotonic_share']:.0%} of the wavelengths, beyond noise",
         }
         names = [shortest(level) for level in table.concentrations]
         widest = max(map(len, names))
@@ -75,7 +75,7 @@ class Inspection:
             "concentration_unit": table.concentration_unit,
             "replicate_noise": table.replicate_noise(),
             "noise": self.noise,
-            "non_monotonic_share": table.non_monotonic_share(),
+            "non_monotonic_share": table.non_monotonic_share(self.noise),
             "lines": one_line_spectra(table.spectra),
             "proposal": self.proposal(),
             "doubts": self.doubts,
@@ -118,7 +118,7 @@ class Inspection:
             ),
             "missing": (
                 "mask" if masked else "refuse",
-                f"{masked} wavelengths with missing values" if masked else "no value is missing",
+                f"{masked} wavelengths left out" if masked else "no value is missing",
             ),
         }
         width = max(len(f"{key}: {value}") for key, (value, _) in values.items())
@@ -141,7 +141,7 @@ def of_file(
         source: the file.
         sheet: its spectra.
         axis: the wavelengths that are kept.
-        masked: those left out because a value is missing.
+        masked: those left out because a value is missing or a detector was stuck.
     """
     understood = sheet.understood
     return {

@@ -35,7 +35,7 @@ from geonode.spectra.formats.spc import read_spc
 from geonode.spectra.layouts.choice import sheet_of
 from geonode.spectra.layouts.layout import Asked
 from geonode.spectra.levels import RenamedColumns, scans_of
-from geonode.spectra.sense import doubts, doubts_of_cells
+from geonode.spectra.sense import doubts, doubts_of_cells, unstuck
 from geonode.spectra.sheet import Grid, Sheet, shortest
 from geonode.spectra.table import FEWEST_WAVELENGTHS, SpectraTable
 from geonode.terminal import printable
@@ -252,7 +252,7 @@ def sheet_and_series(
     with errors_naming(path):
         sheet = read_known_sheet(path, choices)
         scans, unit = scans_of(sheet, choices.replicates)
-        kept, masked = selected(sheet, window, missing)
+        sheet, kept, masked = unstuck(sheet, scans, *selected(sheet, window, missing), missing)
         by_level = groupby(sorted(scans), key=itemgetter(0))
         spectra_of = {level: [scans[key] for key in keys] for level, keys in by_level}
         return sheet, SpectraTable(

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from geonode.spectra.headers import labelled_level, level
 from geonode.spectra.sheet import Sheet, shortest
+from geonode.spectra.stuck import FLAT, flat_tops, stuck
 from geonode.spectra.table import SpectraTable, without_rounding
 
 FAR = 1e3
@@ -26,11 +27,11 @@ CODES = np.array(
 CODES_APART = 10.0
 """Ratio to the largest other value of its sign beyond which such a number is taken for a code."""
 
-FLAT = 3
-"""Neighbouring values, all the largest of their spectrum, that show a detector at its ceiling."""
-
 STRAY = 10.0
 """Ratio to the median distance of levels from the line between their neighbours."""
+
+FLATTER = 4.0
+"""Ratio of the largest slope of the signal to the last one from which it saturates."""
 
 SWAPPED = 5.0
 """Factor by which a swap of two labels must bring levels nearer to the lines between their
@@ -61,13 +62,46 @@ def doubts(sheet: Sheet, table: SpectraTable) -> list[str]:
     wrong = [*codes, *_far(measured)]
     # A value that is no measurement makes its level a stray one.
     orders = () if wrong else _orders(table)
-    return [*wrong, *_flat(measured), *_merged(sheet), *_copied(table), *orders]
+    return [*wrong, *_merged(sheet), *_copied(table), *orders]
 
 
 def doubts_of_cells(sheet: Sheet) -> list[str]:
-    """The doubts that need no concentrations."""
+    """The doubts that need no concentrations, with the cells of flat tops."""
     codes, measured = _codes(sheet)
     return [*codes, *_far(measured), *_flat(measured)]
+
+
+def unstuck(
+    sheet: Sheet,
+    scans: dict[tuple[float, int], int],
+    kept: Int[np.ndarray, "kept"],
+    masked: Float[np.ndarray, "masked"],
+    missing: str,
+) -> tuple[Sheet, Int[np.ndarray, "less"], Float[np.ndarray, "more"]]:
+    """Spectra with a note on levels at which a detector was stuck, and the wavelengths left.
+
+    Args:
+        sheet: the spectra.
+        scans: their places by level and scan.
+        kept: places of the wavelengths that are kept.
+        masked: other wavelengths.
+        missing: "mask" leaves out wavelengths at which a spectrum is stuck, but not throughout.
+    """
+    if not len(kept) or _codes(sheet)[0]:
+        return sheet, kept, masked
+    levels = np.array([level for level, _ in scans])
+    found = stuck(levels, sheet.values[np.ix_(np.array([*scans.values()]), kept)])
+    shares = {level: found[levels == level].mean() for level in np.unique(levels)}
+    named = ", ".join(f"{level:g} ({share:.1%})" for level, share in shares.items() if share)
+    out = found[~found.all(axis=1)].any(axis=0) & (missing == "mask")
+    note = (
+        f"one number at level {named} of the wavelengths, as of a saturated or dark detector: "
+        "dilute and measure again, or leave the level out, or the wavelengths (`missing: mask`; "
+        f"{out.sum()} are left out)"
+    )
+    if named:
+        sheet = replace(sheet, understood=sheet.understood.also(notes=(note,)))
+    return sheet, kept[~out], np.sort(np.append(masked, sheet.axis[kept[out]]))
 
 
 def _codes(sheet: Sheet) -> tuple[list[str], Sheet]:
@@ -98,13 +132,9 @@ def _far(sheet: Sheet) -> Iterator[str]:
 
 
 def _flat(sheet: Sheet) -> Iterator[str]:
-    """Flat tops, but for spectra that are flat throughout, which say nothing of a detector."""
-    values = np.where(np.isnan(sheet.values), -np.inf, sheet.values)
-    top = values == values.max(axis=1, keepdims=True, initial=-np.inf)
-    run = np.lib.stride_tricks.sliding_window_view(np.pad(top, ((0, 0), (0, FLAT - 1))), FLAT, 1)
-    starts = run.all(axis=2) & ~top.all(axis=1, keepdims=True)
-    first = starts & ~np.pad(starts, ((0, 0), (1, 0)))[:, :-1]
-    yield from _line(sheet, np.argwhere(first), f"flat tops of {FLAT} values or more begin")
+    """Flat tops, which show a detector at its ceiling."""
+    places = np.array([*flat_tops(sheet.values)], dtype=np.int64).reshape(-1, 2)
+    yield from _line(sheet, places, f"flat tops of {FLAT} values or more begin")
 
 
 def _line(sheet: Sheet, places: Int[np.ndarray, "cell 2"], what: str) -> Iterator[str]:
@@ -151,13 +181,22 @@ def _orders(table: SpectraTable) -> Iterator[str]:
     worst = int(away.argmax())
     others = np.delete(away, range(max(0, worst - 1), min(len(away), worst + 2)))
     usual = float(np.median(others)) if len(others) > 1 else 0.0
-    if usual > 0 and away[worst] > STRAY * usual:
+    # Noise is in all directions, what a series does in few.
+    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    slopes = np.diff(left[:, 0]) / np.diff(levels)
+    # A curve that rises throughout leaves the lines between levels that are decades apart.
+    is_curve = (slopes > 0).all() or (slopes < 0).all()
+    is_stray = usual > 0 and away[worst] > STRAY * usual
+    if is_stray and not is_curve:
         yield (
             f"level {levels[worst + 1]:g} is {away[worst] / usual:.0f} times as far from the line "
             "between its neighbours as other levels are: look for a sample that was exchanged"
         )
-    # Noise is in all directions, what a series does in few.
-    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    elif is_stray and abs(slopes[-1]) < abs(slopes).max() / FLATTER:
+        yield (
+            f"the signal saturates: from level {levels[-2]:g} to {levels[-1]:g} it changes less "
+            f"than 1/{FLATTER:g} as much per unit of concentration as between lower levels"
+        )
     yield from _swapped(levels, _apart(left[:, :DIRECTIONS] * sizes[:DIRECTIONS]))
 
 

@@ -86,10 +86,15 @@ class SpectraTable:
         noise = self.replicates.noise
         return None if noise is None else float(np.sqrt(np.mean(noise**2)))
 
-    def non_monotonic_share(self) -> float:
-        """Share of wavelengths at which the mean spectra both rise and fall with concentration."""
-        steps = np.diff(self.spectra, axis=0)
-        return float(np.mean(np.any(steps > 0, axis=0) & np.any(steps < 0, axis=0)))
+    def non_monotonic_share(self, noise: float) -> float:
+        """Share of wavelengths at which the mean spectra both rise and fall with concentration.
+
+        By more than three standard deviations of a difference of spectra, each with this noise.
+        """
+        spectra, least = self.spectra, 3 * 2**0.5 * noise
+        rises = (spectra - np.minimum.accumulate(spectra, axis=0)).max(axis=0) > least
+        falls = (np.maximum.accumulate(spectra, axis=0) - spectra).max(axis=0) > least
+        return float(np.mean(rises & falls))
 
 
 def without_rounding(levels: Float[np.ndarray, "value"]) -> Float[np.ndarray, "value"]:

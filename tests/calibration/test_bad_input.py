@@ -94,7 +94,7 @@ def test_sizes_of_which_powers_vanish_or_overflow_are_refused(factor, said, of_l
 
 
 def test_no_sample_is_one_line():
-    with pytest.raises(SpectraError, match="found 0 different concentrations in 0 samples"):
+    with pytest.raises(SpectraError, match=r"found an array of float64 and shape \(0,\), expected"):
         Calibration.fit(np.zeros((0, 21)), np.zeros(0))
 
 

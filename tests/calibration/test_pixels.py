@@ -93,7 +93,7 @@ def test_a_pixel_is_what_a_file_of_its_spectrum_gives(tmp_path, calibration, met
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--control", "QC=1,2"], "--control: found ['QC=1,2'], expected a file of spectra"),
+        (["--control", "QC=1,2"], "--control: found 'QC=1,2', expected a file of spectra"),
         (["--out", "maps.csv"], "a name that ends in .zarr"),
         (["--figure", "a.png"], "no such option with --calibration"),
         ([], "found 'nothing', expected a store of maps"),

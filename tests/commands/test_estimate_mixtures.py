@@ -64,8 +64,8 @@ def test_what_is_read_back_estimates_to_the_last_bit(made, tmp_path):
     amounts, ends = found.estimate(beer.spectra(UNKNOWN))  # as measured
     np.testing.assert_array_equal(amounts, one.amounts)
     np.testing.assert_array_equal(ends, one.intervals)
-    for wrong in (signal[0], signal[:0], signal[:, 1:], np.nan * signal):
-        with pytest.raises(SpectraError, match=re.escape(f"of shape {wrong.shape}, or NaN")):
+    for wrong in (signal[0], signal[:0], signal[:, 1:]):
+        with pytest.raises(SpectraError, match=re.escape(f"shape {wrong.shape}, ")):
             found.estimate(wrong)
 
 

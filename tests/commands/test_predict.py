@@ -210,7 +210,7 @@ REFUSED = {
     "folder": ([*options(), "--out", "absent/out.csv"], "a file in a folder that exists; make abs"),
     "is folder": ([*options(), "--out", "folder.csv"], "expected a file, not a folder"),
     "is file": ([*options(), "--out", "file.zarr"], "expected a folder, not a file"),
-    "far": ([*options(["1e300"]), "--extrapolate", "--out", "out.csv"], "1e+300: found a predic"),
+    "far": ([*options(["1e300"]), "--extrapolate", "--out", "out.csv"], "1e+300, expected finite"),
     "model": ([*options(), "--out", "data/spectra.zarr"], "expected another place than"),
     "foreign": ([*options(), "--out", "foreign.zarr", "--overwrite"], "a folder but no artifact"),
     "format": (

@@ -132,7 +132,7 @@ REFUSED = {
     "axis": (["beer.csv", "--unknown", "other.csv"], "other.csv: axis: found 401 to 600"),
     "unit": (["beer.csv", "--concentration-unit", "mol/L"], "found concentrations in ppb, and"),
     "step": (["beer.csv", "--preprocess", "[smooth]"], "options: --preprocess 0 smooth: found"),
-    "window": (["beer.csv", "--window", "500", "100"], "options: --window: found (500.0, 100.0)"),
+    "window": (["beer.csv", "--window", "500", "100"], "options: --window: found '500.0 100.0'"),
     "yaml": (["beer.csv", "--preprocess", "[snv"], "YAML"),
 }
 

@@ -39,7 +39,8 @@ def test_non_monotonic_share_counts_wavelengths_that_turn():
     # Rises and falls; only rises; falls with a plateau.
     levels = [[0.0, 0.0, 3.0], [2.0, 1.0, 2.0], [1.0, 2.0, 2.0], [3.0, 3.0, 1.0]]
     scans = [np.array([level]) for level in levels]
-    assert table(scans=scans).non_monotonic_share() == pytest.approx(1 / 3)
+    for noise, expected in ((0.0, 1 / 3), (0.23, 1 / 3), (0.24, 0.0)):  # falls by 1 = 3 √2 0.2357
+        assert table(scans=scans).non_monotonic_share(noise) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
