@@ -149,9 +149,9 @@ def estimate(
     """Estimate the concentration of every spectrum of a file, with its uncertainty.
 
     A spectrum may fit several concentrations, or none; both are reported. The exit status is 1 if
-    a spectrum fits none, or a control failed. For an image (y, x, wavelength) in a Zarr store,
-    --out is a store of maps, in which such pixels are flagged. An interrupted run resumes from its
-    finished tiles.
+    a spectrum fits none, or a control or the validation failed. For an image (y, x, wavelength) in
+    a Zarr store, --out is a store of maps, in which such pixels are flagged. An interrupted run
+    resumes from its finished tiles.
 
     With --calibration nothing is fitted: all spectra are estimated as when it was made, controls
     first, and beside --out the other tables and a record are written. A calibration of several

@@ -43,7 +43,8 @@ def estimate_by_file(
 
     Raises:
         GeonodeError: a file cannot be read or used, or `out` must not be written.
-        typer.Exit: a control failed, or a spectrum fits nowhere; results are written.
+        typer.Exit: a control or the validation failed, or a spectrum fits nowhere; results are
+            written.
     """
     from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, record  # noqa: PLC0415

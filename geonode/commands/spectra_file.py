@@ -151,7 +151,7 @@ def calibrate(
     Several amounts are calibrated together, unless --target names one.
     DIR gets a page (index.html), a workbook (calibration.xlsx), CSV files, and the calibration file
     for `geonode estimate --calibration` (calibration.safetensors). The exit status is 1 if a
-    control failed.
+    control or the validation failed.
     """
     from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, about_series  # noqa: PLC0415
@@ -219,12 +219,13 @@ def _calibrated(
 
 
 def tell_checks(found: "CalibratedFile | MixtureFile") -> bool:
-    """Say how controls and validation came out, failed controls in red; whether one failed."""
+    """Say how controls and validation came out, failed ones in red; whether one failed."""
     for control in found.controls:
         (tell if control.passed else refuse)(control.sentence(found.unit))
     for judged in found.validations:
-        tell(judged.sentence(found.unit))
-    return not all(control.passed for control in found.controls)
+        (refuse if judged.fails else tell)(judged.sentence(found.unit))
+    passed = [control.passed for control in found.controls]
+    return not all(passed) or any(judged.fails for judged in found.validations)
 
 
 def next_levels(

@@ -123,6 +123,16 @@ def test_a_failed_control_is_said_first_and_ends_with_status_1(week, tmp_path, c
     assert all("a control failed" in row[-1] for row in rows(out)[1:])
 
 
+def test_a_validation_that_fails_ends_with_status_1_and_results(week, tmp_path):
+    day, out = write(tmp_path / "day.csv", **SAMPLES), tmp_path / "out.csv"
+    tenths = dict(zip(("0.3", "0.6", "0.9"), beer.spectra_at([3, 6, 9]), strict=True))
+    done = estimate(week, day, "--validation", write(tmp_path / "v.csv", **tenths), "--out", out)
+    assert done.exit_code == 1
+    assert done.output.startswith("error: validation with 3 spectra (")
+    assert "0 of 3 inside their 90% intervals; it failed" in done.output
+    assert rows(out.with_suffix(".record.csv"))[-1][0] == "validation"
+
+
 def test_validation_and_standards_are_said_and_recorded(week, tmp_path):
     ground = beer.spectra_at([0])
     higher = 1.1 * (beer.spectra_at([2, 5, 8]) - ground) + ground
