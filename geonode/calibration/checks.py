@@ -30,7 +30,7 @@ FEWEST_STANDARDS = 3
 """Of a correction by slope and bias: a line and what is left to judge it by."""
 
 UNLIKELY = 0.01
-"""Largest probability of so few intervals that contain what is known, if a validation fails."""
+"""Probability of so few intervals that contain what is known, below which a validation fails."""
 
 Samples = Float[np.ndarray, "sample"]
 Ends = Float[np.ndarray, "sample 2"]
@@ -97,8 +97,8 @@ class Validation:
 
     @property
     def fails(self) -> bool:
-        """Whether chance leaves so few intervals that contain what is known in 1% at most."""
-        return bool(round(bdtr(self.held.sum(), len(self.held), COVERAGE), 9) <= UNLIKELY)
+        """Whether chance leaves so few intervals that contain what is known in less than 1%."""
+        return bool(round(bdtr(self.held.sum(), len(self.held), COVERAGE), 9) < UNLIKELY)
 
     @property
     def rmsep(self) -> float:
@@ -126,7 +126,7 @@ class Validation:
         )
         wrong = int((~self.fits).sum())
         said = f"{said}; {wrong} fit nowhere" if wrong else said
-        few = f"chance leaves so few in at most {UNLIKELY:.0%} of validations"
+        few = f"chance leaves so few in less than {UNLIKELY:.0%} of validations"
         return f"{said}; it failed: {few}" if self.fails else said
 
 

@@ -150,7 +150,7 @@ def test_a_validation_fails_where_chance_hardly_leaves_so_few_inside(count):
         known = np.where(np.arange(count) < inside, 0.0, 2.0)
         names, fits = [str(one) for one in range(count)], np.ones(count, bool)
         judged = Validation("v.csv", names, known, zeros, np.repeat(ends, count, 0), fits)
-        assert judged.fails == (binom.cdf(inside, count, 0.9) <= 0.01 + 1e-12)
+        assert judged.fails == (binom.cdf(inside, count, 0.9) < 0.01 - 1e-12)
         assert ("it failed" in judged.sentence("ppb")) == judged.fails
 
 
