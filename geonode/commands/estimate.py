@@ -303,15 +303,19 @@ class MapOptions:
             GeonodeError: the file cannot be used, or as `write`.
         """
         from geonode.calibration.pixels import pixels_of  # noqa: PLC0415
-        from geonode.calibration.routine import record  # noqa: PLC0415
+        from geonode.calibration.routine import record, unchanged  # noqa: PLC0415
         from geonode.calibration.saved import load_calibration  # noqa: PLC0415
+        from geonode.estimation.image import Image  # noqa: PLC0415
         from geonode.estimation.tables import csv_text  # noqa: PLC0415
         from geonode.storage.document import write_text  # noqa: PLC0415
 
-        found = load_calibration(file)
-        self.write(image, pixels_of(found), out)
+        with unchanged(file) as read:
+            found = load_calibration(file)
+        with unchanged(image.path) as files:
+            again = Image.open(image.path) or image  # as its axis was read before
+            self.write(again, pixels_of(found), out)
         if (path := record_of(out)) is not None:
-            rows = record(found, file, [image.path], {}, user)
+            rows = record(found, (file.name, read[file]), files, {}, user)
             write_text(path, csv_text(["what", "value"], rows))
 
     def write(self, image: "Image", pixels: "Pixels", out: Path | None) -> None:
