@@ -25,6 +25,7 @@ from geonode.parameters_file import default_parameters
 from geonode.posterior.next_levels import Proposal, propose
 from geonode.progress import Progress, silent
 from geonode.spectra.mixture_series import MixtureSeries
+from geonode.spectra.quantities import in_quantity
 from geonode.spectra.reading import Spectra, errors_naming, read_spectra
 from geonode.spectra.series import Series, require_response
 from geonode.wording import quantity
@@ -48,12 +49,13 @@ def read_unknown(file: Path, series: Series | MixtureSeries, sheet: str | None =
         sheet: of a workbook.
 
     Raises:
-        SpectraError: they cannot be read, or their axis does not cover that of the series.
+        SpectraError: they cannot be read, their axis does not cover that of the series, or they are
+            of another quantity that is not converted exactly.
     """
     spectra = read_spectra(file, sheet_name=sheet)
     with errors_naming(file):
         require_axis(series, spectra)
-    return spectra
+    return in_quantity(file, series.labels, spectra)
 
 
 def require_numbers(amounts: Float[np.ndarray, "..."], ends: Float[np.ndarray, "..."]) -> None:

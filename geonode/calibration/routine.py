@@ -22,6 +22,7 @@ from geonode.estimation.axis import require_axis
 from geonode.progress import Progress, silent
 from geonode.spectra.headers import same_unit
 from geonode.spectra.mixture_series import MixtureSeries, read_mixtures
+from geonode.spectra.quantities import UNSAID, in_quantity, quantity_of
 from geonode.spectra.reading import FORMATS, UNCHOSEN, Choices, Spectra, errors_naming, read_known
 from geonode.spectra.series import Series
 from geonode.wording import listed, quantity
@@ -83,7 +84,7 @@ class Known:
                         f"{quantity(high, one)} as calibrated; leave it out"
                     )
             require_axis(series, spectra)
-        return cls(file, spectra, amounts)
+        return cls(file, in_quantity(file, series.labels, spectra), amounts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +157,11 @@ class Routine:
             if name not in names:
                 expected = f"the name of a spectrum, such as {', '.join(sorted(names)[:3])}"
                 raise ParameterError(OPTIONS, "--control", name, expected)
-        said = asdict(choices).items()
-        asked = {key: value for key, value in said if value != getattr(UNCHOSEN, key)}
+        given = asdict(choices).items()
+        asked = {key: value for key, value in given if value != getattr(UNCHOSEN, key)}
+        every = spectra | {one.file: one.spectra for one in (judge, correct) if one}
+        done = {path: one.converted for path, one in every.items() if one.converted}
+        asked |= {f"conversion of {path}": said for path, said in done.items()}
         return cls(spectra, dict(known), judge, correct, asked, files)
 
     def used(self, file: C, report: Progress = silent) -> C:
@@ -276,6 +280,7 @@ def _mixtures(
     second = None if choices.concentrations is None else str(choices.concentrations)
     asked = SpectraParameters(
         source=str(file),
+        quantity=UNSAID,
         sheet=choices.sheet,
         concentrations=second,
         target=choices.target,
@@ -287,7 +292,8 @@ def _mixtures(
         raise SpectraError(f"{file}: found {there}, expected amounts of {listed([*substances])}")
     places = [found.substances.index(one) for one in substances]
     about = found.axis, found.labels["axis"], found.labels["axis_unit"]
-    spectra = Spectra(found.samples, *about, found.signal, np.empty(0))
+    quantity = quantity_of(found.labels["signal"])
+    spectra = Spectra(found.samples, *about, found.signal, np.empty(0), quantity)
     return spectra, found.amounts[:, places], tuple(found.units[at] for at in places)
 
 

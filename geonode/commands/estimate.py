@@ -33,7 +33,7 @@ from geonode.commands.spectra_file import (
     ValidationFile,
 )
 from geonode.config import EngineParameters, PrecisionParameters
-from geonode.errors import ParameterError
+from geonode.errors import ParameterError, SpectraError
 from geonode.parameter_types import Format
 from geonode.progress import bar
 from geonode.terminal import tell
@@ -158,6 +158,7 @@ def estimate(
     substances gives a map of each.
     """
     from geonode.estimation.image import Image  # noqa: PLC0415
+    from geonode.spectra.quantities import in_quantity  # noqa: PLC0415
     from geonode.spectra.reading import Choices, read_spectra  # noqa: PLC0415
 
     if calibration is not None:
@@ -190,6 +191,7 @@ def estimate(
     require("--figure", figure, ".png")
     spectra = read_spectra(file, sheet_name=sheet)
     model, curve = _read_model(data, allow_offset, allow_scale)
+    spectra = in_quantity(file, model.series.labels, spectra)
     rows = _estimated(file, model.series, curve, spectra, out)
     if figure is not None:
         from geonode.report.pictures import estimates_figure  # noqa: PLC0415
@@ -263,6 +265,20 @@ def _described(rows: list["EstimateRow"], unit: str) -> Iterator[str]:
         yield f"and {len(warnings) - MOST_LINES} more that are ambiguous or fit nowhere"
 
 
+def _require_quantity(image: "Image", labels: dict[str, str]) -> None:
+    """Refuse an image of another quantity than that of a series with these labels.
+
+    Raises:
+        SpectraError: it is one.
+    """
+    from geonode.spectra.quantities import quantity_of, require_quantity  # noqa: PLC0415
+
+    name, units = (image.spectra.attrs.get(key, "") for key in ("long_name", "units"))
+    found = quantity_of(f"{name or image.spectra.name} {units}")
+    if expected := require_quantity(image.path, labels, found):
+        raise SpectraError(f"{image.path}: found {found}, expected {expected}; convert it first")
+
+
 @dataclass(frozen=True)
 class MapOptions:
     """How maps of an image are computed, as the options for images say."""
@@ -294,6 +310,7 @@ class MapOptions:
         """Write the maps of an image by the model of a pipeline; as `write`."""
         from geonode.estimation.maps import CurvePixels  # noqa: PLC0415
 
+        _require_quantity(image, model.series.labels)
         self.write(image, CurvePixels(curve, model.series), out)
 
     def write_by_file(self, image: "Image", file: Path, user: str | None, out: Path | None) -> None:
@@ -311,6 +328,7 @@ class MapOptions:
 
         with unchanged(file) as read:
             found = load_calibration(file)
+        _require_quantity(image, found.series.labels)
         with unchanged(image.path) as files:
             again = Image.open(image.path) or image  # as its axis was read before
             self.write(again, pixels_of(found), out)
