@@ -109,33 +109,24 @@ class Unpacking:
         """
         origin, parts = get_origin(kind), get_args(kind)
         if origin in (Union, UnionType):
-            return self._one_of(stored, parts, sizes, infinite)
+            kinds = [one for one in parts if one is not NoneType and stored is not None]
+            kind, *others = kinds or [parts[parts.index(NoneType)]]
+            kind = next((one for one in others if one.__name__ in stored), kind)
+            return self._value(stored, kind, sizes, infinite)
         if kind in (float, int, bool, str, NoneType):
             return self._one(stored, kind, infinite)
-        if not isinstance(stored, dict):
-            raise TypeError(kind)
         if origin in (dict, list, tuple):
             return self._several(stored[origin.__name__], origin, parts, sizes, infinite)
         if isinstance(kind, type) and issubclass(kind, AbstractArray):
             return self._array(stored, kind, sizes, infinite)
         return self._object(stored, kind)
 
-    def _one_of(self, stored: Any, kinds: Any, sizes: dict[str, int], infinite: bool) -> Any:
-        """Value of the first of several types that it has."""
-        *others, last = kinds
-        for kind in others:
-            try:
-                return self._value(stored, kind, sizes, infinite)
-            except (LookupError, TypeError, ValueError):
-                continue
-        return self._value(stored, last, sizes, infinite)
-
     def _one(self, stored: Any, kind: Any, infinite: bool) -> Any:
         """Text, number, truth value or nothing."""
         if type(stored) is not kind and (kind, type(stored)) != (float, int):
             raise TypeError(kind)
         if kind is float:
-            _require_numbers(stored, infinite)
+            _require(stored, infinite)
         if kind is int and not 0 <= stored <= self._most:
             raise ValueError(stored)
         return printable(stored) if kind is str else stored
@@ -189,13 +180,13 @@ class Unpacking:
             if size != expected or size > min(self._most, LARGEST.get(name, size)):
                 raise ValueError(name)
         if found.dtype.kind == "f":
-            _require_numbers(found, infinite)
+            _require(found, infinite)
         elif found.size and not 0 <= found.min() <= found.max() <= self._most:
             raise ValueError("places")
         return torch.from_numpy(found) if is_tensor else found
 
 
-def _require_numbers(found: Any, infinite: bool) -> None:
+def _require(found: Any, infinite: bool) -> None:
     """Refuse NaN and, unless it is allowed, infinity."""
     if np.isnan(found).any() or (np.isinf(found).any() and not infinite):
         raise ValueError("NaN")

@@ -158,7 +158,6 @@ def estimate(
     substances gives a map of each.
     """
     from geonode.estimation.image import Image  # noqa: PLC0415
-    from geonode.spectra.quantities import in_quantity  # noqa: PLC0415
     from geonode.spectra.reading import Choices, read_spectra  # noqa: PLC0415
 
     if calibration is not None:
@@ -189,10 +188,9 @@ def estimate(
         return
     require("--out", out, ".csv")
     require("--figure", figure, ".png")
-    spectra = read_spectra(file, sheet_name=sheet)
+    found = read_spectra(file, sheet_name=sheet)
     model, curve = _read_model(data, allow_offset, allow_scale)
-    spectra = in_quantity(file, model.series.labels, spectra)
-    rows = _estimated(file, model.series, curve, spectra, out)
+    spectra, rows = _estimated(file, model.series, curve, found, out)
     if figure is not None:
         from geonode.report.pictures import estimates_figure  # noqa: PLC0415
 
@@ -234,13 +232,15 @@ def _read_model(data: Path, offset: bool, scale: bool) -> tuple["SpectralModel",
 
 def _estimated(
     file: Path, series: "Series", curve: "Curve", spectra: "Spectra", out: Path | None
-) -> list["EstimateRow"]:
-    """Estimates of measured spectra of a file, which are written to `out` if there is one."""
+) -> tuple["Spectra", list["EstimateRow"]]:
+    """Spectra of a file as those of a series, and estimates, which are written to `out`."""
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.tables import csv_text, estimated  # noqa: PLC0415
+    from geonode.spectra.quantities import in_quantity  # noqa: PLC0415
     from geonode.spectra.reading import errors_naming  # noqa: PLC0415
     from geonode.storage.document import write_text  # noqa: PLC0415
 
+    spectra = in_quantity(file, series.labels, spectra)
     with errors_naming(file), bar("estimating", len(spectra.names)) as report:
         require_axis(series, spectra)
         rows = estimated(curve, series, spectra, report)
@@ -248,7 +248,7 @@ def _estimated(
         cells = [row.cells() for row in rows]
         write_text(out, csv_text(cells[0], (row.values() for row in cells)))
         note(f"{len(rows)} estimates -> {out}")
-    return rows
+    return spectra, rows
 
 
 def _described(rows: list["EstimateRow"], unit: str) -> Iterator[str]:
