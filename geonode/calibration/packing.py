@@ -99,14 +99,7 @@ class Unpacking:
         return self._value(stored, kind, {}, False)
 
     def _value(self, stored: Any, kind: Any, sizes: dict[str, int], infinite: bool) -> Any:
-        """Value of a type.
-
-        Args:
-            stored: what came of it.
-            kind: its type.
-            sizes: those of the dimensions of the object that it is a field of.
-            infinite: whether its numbers may be infinite.
-        """
+        """Value of a type; `sizes` are those of the dimensions of the object around it."""
         origin, parts = get_origin(kind), get_args(kind)
         if origin in (Union, UnionType):
             kinds = [one for one in parts if one is not NoneType and stored is not None]

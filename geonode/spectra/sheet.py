@@ -126,12 +126,13 @@ class Sheet:
 
     @property
     def quantity(self) -> str | None:
-        """What the file says that its spectra are of, beside or in their names.
+        """What the file says that its spectra are of, beside their names or in each of them.
 
         Raises:
             SpectraError: they are of several quantities.
         """
-        return quantity_of(self.signal) or one_quantity(map(quantity_of, self.names))
+        named = [quantity_of(name) for name in self.names]
+        return quantity_of(self.signal) or (one_quantity(named) if all(named) else None)
 
     def one_called(self, name: str) -> "Sheet":
         """The spectrum of this name alone, whatever its letters are, large or small.

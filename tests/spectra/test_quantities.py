@@ -91,4 +91,7 @@ def test_files_give_their_quantity(tmp_path):
         coords={"concentration": levels, "wavelength": np.arange(4.0)},
     )
     data.to_zarr(tmp_path / "r.zarr", consolidated=False)
+    pairs = rows.replace("\n", ",1\n")
+    (tmp_path / "samples.csv").write_text(f"nm,a,OD 3\n{pairs}", encoding="utf-8")
+    assert read_spectra(tmp_path / "samples.csv").quantity is None
     assert read_table(tmp_path / "r.zarr").quantity == "reflectance"
