@@ -1,6 +1,5 @@
 """Command `geonode`: its commands and their groups."""
 
-from inspect import getdoc
 from typing import Annotated
 
 import typer
@@ -13,10 +12,16 @@ from geonode.commands.estimate import estimate
 from geonode.commands.panel import panel
 from geonode.commands.predict import predict
 from geonode.commands.spectra_file import calibrate, inspect, next_levels
+from geonode.terminal import documentation
 
 _SPECTRA, _PIPELINE, _MACHINE = "Your spectra", "The pipeline", "This machine"
 
-app = typer.Typer(cls=Commands, pretty_exceptions_enable=False, no_args_is_help=True)
+app = typer.Typer(
+    cls=Commands,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="Calibrate with spectra; estimate unknowns with intervals.",
+)
 
 
 def _version(wanted: bool) -> bool:
@@ -42,7 +47,7 @@ def main(
         typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Calibrate with spectra; estimate unknowns with intervals."""
+    """Options of all commands."""
     if quiet and verbose:
         raise typer.BadParameter("found --quiet and --verbose, expected one of them")
 
@@ -58,7 +63,7 @@ for name, command, group, example in (
     ("verify", verify, _PIPELINE, "geonode verify data"),
     ("devices", devices, _MACHINE, "geonode devices"),
 ):
-    paragraphs = str(getdoc(command)).split("\n\n")
+    paragraphs = documentation(command).split("\n\n")
     app.command(
         name,
         help="\n\n".join(" ".join(text.split()) for text in paragraphs),  # as wide as the terminal

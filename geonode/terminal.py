@@ -1,15 +1,19 @@
 """Output on a terminal, errors as one line, and the log on stderr, without control characters."""
 
+import ast
 import atexit
 import errno
 import gc
+import inspect
 import logging
 import os
 import sys
 import traceback
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from textwrap import dedent
 from typing import Any, Literal
 
 import typer
@@ -35,6 +39,14 @@ EXHAUSTED = {
 def printable(text: str) -> str:
     """Text with control and reordering characters escaped as by Python."""
     return "".join(one if one == "\n" or _is_shown(one) else repr(one)[1:-1] for one in text)
+
+
+def documentation(function: Callable[..., Any]) -> str:
+    """Docstring of a function, for help; from its source where `python -OO` has dropped it."""
+    if function.__doc__ is not None:
+        return str(inspect.getdoc(function))
+    (found,) = ast.parse(dedent(inspect.getsource(function))).body
+    return str(ast.get_docstring(found))  # type: ignore[arg-type]
 
 
 def tell(text: str) -> None:
@@ -70,6 +82,11 @@ class OneLine:
 
     def main(self, *given: Any, **named: Any) -> Any:
         """Run the command line; what the terminal cannot encode is replaced by a question mark."""
+        if sys.stderr is None:  # as after 2>&-
+            sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
+        if sys.stdout is None:
+            refuse("standard output: found it closed, expected a place for results; redirect it")
+            sys.exit(1)
         _collect_seldom()
         os.environ.update(ONE_THREAD)
         for stream in (sys.stdout, sys.stderr):

@@ -8,8 +8,8 @@ from stages.paths import SYNTHETIC
 @stage("generate")
 def app(parameters: Parameters) -> str:
     """Write synthetic spectra of a known non-monotonic response, as a wide CSV."""
-    from geonode.spectra.reading import to_csv
     from geonode.spectra.synthetic import synthetic_scans
+    from geonode.spectra.table import to_csv
     from geonode.storage.document import write_text
 
     table = synthetic_scans(parameters.generate)

@@ -46,6 +46,29 @@ def test_help_needs_no_library_and_every_command_has_an_example():
     assert run.stdout.splitlines()[-1] == "[]"
 
 
+def run(line):
+    """Result of a line of the shell, in which `python` is this one."""
+    line = line.replace("python", sys.executable)
+    return subprocess.run(line, check=False, shell=True, cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("words", ["geonode.cli estimate", "stages.spectra"])
+def test_help_does_not_need_docstrings(words):
+    told = run(f"python -OO -m {words} --help").stdout
+    assert re.search("Estimate the concentration of every|Read, validate and chart", told)
+
+
+@pytest.mark.parametrize("words", ["geonode.cli devices", "geonode.cli --help", "stages.spectra"])
+def test_a_closed_standard_output_is_one_line_and_status_1(words):
+    done = run(f"python -m {words} >&-")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("error: standard output: found it closed")
+
+
+def test_a_closed_stderr_changes_nothing():
+    assert run("python -m geonode.cli next data/examples/acetophenone.csv 2>&-").returncode == 0
+
+
 def test_help_groups_the_commands_and_says_what_the_exit_status_means():
     text = call("--help").stdout
     titles = ["Your spectra", "The pipeline", "This machine"]

@@ -15,7 +15,7 @@ from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit, limits
 from geonode.calibration.methods import ON_SCORES, folds_of, most_sensitive
 from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
-from geonode.errors import TrainingError
+from geonode.errors import ArtifactError, TrainingError
 from geonode.estimation.axis import own_values, require_axis
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
@@ -26,6 +26,7 @@ from geonode.posterior.next_levels import Proposal, propose
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
 from geonode.spectra.mixture_series import MixtureSeries
+from geonode.spectra.quantities import in_quantity
 from geonode.spectra.reading import Spectra, errors_naming, read_spectra
 from geonode.spectra.series import Series, require_response
 from geonode.wording import quantity
@@ -49,12 +50,30 @@ def read_unknown(file: Path, series: Series | MixtureSeries, sheet: str | None =
         sheet: of a workbook.
 
     Raises:
-        SpectraError: they cannot be read, or their axis does not cover that of the series.
+        SpectraError: they cannot be read, their axis does not cover that of the series, or they are
+            of another quantity that is not converted exactly.
     """
     spectra = read_spectra(file, sheet_name=sheet)
     with errors_naming(file):
         require_axis(series, spectra)
-    return spectra
+    return in_quantity(file, series.labels, spectra)
+
+
+def require_numbers(amounts: Float[np.ndarray, "..."], ends: Float[np.ndarray, "..."]) -> None:
+    """Refuse estimates that are no numbers, which a calibration file that was changed may give.
+
+    Args:
+        amounts: finite.
+        ends: of intervals; they may be infinite.
+
+    Raises:
+        ArtifactError: they are not.
+    """
+    if not np.isfinite(amounts).all() or np.isnan(ends).any():
+        raise ArtifactError(
+            "calibration: found estimates that are no numbers, expected a calibration file as it "
+            "was written; calibrate again"
+        )
 
 
 @runtime_checkable
@@ -244,12 +263,15 @@ class CalibratedFile(AnyCalibration[Unknown]):
         with errors_naming(file):
             rows = estimated(self.curve, self.series, spectra)
             values = own_values(self.series, spectra)
+        of_geonode = np.array([(row.mode, row.mean, row.p_value) for row in rows])
+        require_numbers(of_geonode, np.array([(row.sets or [(np.nan,) * 2])[0] for row in rows]))
         raw, _ = self.calibration.estimate(values)
         numbers = np.column_stack([*self._estimates(values), raw]).tolist()
         return [Unknown(row, *four) for row, four in zip(rows, numbers, strict=True)]
 
     def _estimates(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = self.calibration.estimate(values)
+        require_numbers(*found)
         return self.correction.applied(*found) if self.correction else found
 
     @cached_property

@@ -4,7 +4,8 @@ A control is a sample of known concentration among the unknowns. It passes if it
 its 90% interval holds what is known; of sound controls one in ten fails by chance.
 
 Validation samples were never calibrated with. RMSEP is the root mean square of their errors, bias
-the mean of these, slope that of the line of the estimates over the known concentrations.
+the mean of these, slope that of the line of the estimates over the known concentrations. It fails
+if fewer intervals contain what is known than chance allows (binomial, nine of ten expected).
 
 Standards measured on another day or instrument correct the estimates e by a line, known = a + b e,
 by least squares. A half width w of an interval becomes sqrt((b w)^2 + (t s)^2 (1/n + (e - mean)^2
@@ -19,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.special import stdtrit  # scipy.stats takes 0.3 s to import
+from scipy.special import bdtr, stdtrit  # scipy.stats takes 0.3 s to import
 
 from geonode.errors import SpectraError
 from geonode.learning.predicted import COVERAGE
@@ -27,6 +28,9 @@ from geonode.wording import number, quantity
 
 FEWEST_STANDARDS = 3
 """Of a correction by slope and bias: a line and what is left to judge it by."""
+
+UNLIKELY = 0.01
+"""Probability of so few intervals that contain what is known, below which a validation fails."""
 
 Samples = Float[np.ndarray, "sample"]
 Ends = Float[np.ndarray, "sample 2"]
@@ -92,6 +96,11 @@ class Validation:
         return (self.ends[:, 0] <= self.known) & (self.known <= self.ends[:, 1])
 
     @property
+    def fails(self) -> bool:
+        """Whether chance leaves so few intervals that contain what is known in less than 1%."""
+        return bool(round(bdtr(self.held.sum(), len(self.held), COVERAGE), 9) < UNLIKELY)
+
+    @property
     def rmsep(self) -> float:
         """Root mean square error of prediction."""
         return float(np.sqrt(np.mean((self.estimated - self.known) ** 2)))
@@ -116,7 +125,9 @@ class Validation:
             f"inside their {COVERAGE:.0%} intervals"
         )
         wrong = int((~self.fits).sum())
-        return f"{said}; {wrong} fit nowhere" if wrong else said
+        said = f"{said}; {wrong} fit nowhere" if wrong else said
+        few = f"chance leaves so few in less than {UNLIKELY:.0%} of validations"
+        return f"{said}; it failed: {few}" if self.fails else said
 
 
 @dataclass(frozen=True, eq=False)

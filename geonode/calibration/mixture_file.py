@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from scipy.special import stdtrit  # scipy.stats takes 0.3 s to import
 
-from geonode.calibration.calibrated_file import AnyCalibration
+from geonode.calibration.calibrated_file import AnyCalibration, require_numbers
 from geonode.compute.device import moved
 from geonode.errors import MixtureError
 from geonode.estimation.axis import own_values, require_resolution
@@ -79,6 +79,7 @@ class MixtureFile(AnyCalibration[UnknownMixture]):
         with errors_naming(file):
             require_resolution(self.calibration, self.series, spectra.axis)
             found = self.calibration.estimate(own_values(self.series, spectra))
+        require_numbers(found.amounts, found.intervals)
         numbers = np.concatenate([found.amounts[..., None], found.intervals], axis=2).tolist()
         return [
             UnknownMixture(name, bool(fits), [*map(tuple, numbers[at])], self._remark(found, at))
@@ -87,6 +88,7 @@ class MixtureFile(AnyCalibration[UnknownMixture]):
 
     def _estimates(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = self.calibration.estimate(values)
+        require_numbers(found.amounts, found.intervals)
         return found.amounts, found.intervals
 
     @property

@@ -3,7 +3,8 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from geonode.estimation.axis import require_axis
 from geonode.progress import Progress, silent
 from geonode.spectra.headers import same_unit
 from geonode.spectra.mixture_series import MixtureSeries, read_mixtures
+from geonode.spectra.quantities import UNSAID, in_quantity, quantity_of
 from geonode.spectra.reading import FORMATS, UNCHOSEN, Choices, Spectra, errors_naming, read_known
 from geonode.spectra.series import Series
 from geonode.wording import listed, quantity
@@ -38,13 +40,11 @@ class Known:
 
     Attributes:
         file: their file.
-        table: of their concentrations, if they are not in the file.
         spectra: on an axis that covers that of the series.
         amounts: theirs, of every substance.
     """
 
     file: Path
-    table: Path | None
     spectra: Spectra
     amounts: Float[np.ndarray, "spectrum substance"]
 
@@ -84,7 +84,7 @@ class Known:
                         f"{quantity(high, one)} as calibrated; leave it out"
                     )
             require_axis(series, spectra)
-        return cls(file, choices.concentrations, spectra, amounts)
+        return cls(file, in_quantity(file, series.labels, spectra), amounts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +98,7 @@ class Routine:
         validation: samples to judge the calibration by.
         standards: samples to correct it by.
         asked: options that these were read with.
+        files: SHA-256 of all files that were read.
     """
 
     unknowns: dict[Path, Spectra]
@@ -105,6 +106,7 @@ class Routine:
     validation: Known | None
     standards: Known | None
     asked: dict[str, Any]
+    files: dict[Path, str]
 
     @classmethod
     def read(
@@ -138,10 +140,16 @@ class Routine:
             expected = "none: a line corrects one substance, which calibrate --target NAME takes"
             raise ParameterError(OPTIONS, "--standards", str(standards), expected)
         known = [_control(one, several) for one in controls]
-        spectra = {
-            one: read_unknown(one, series, _suiting(one, choices).sheet)
-            for one in tables_of(unknowns)
-        }
+        tables, known_files = tables_of(unknowns), [one for one in (validation, standards) if one]
+        second = [one for one in [choices.concentrations] if one and known_files]
+        with unchanged(*tables, *known_files, *second) as files:
+            spectra = {
+                one: read_unknown(one, series, _suiting(one, choices).sheet) for one in tables
+            }
+            judge, correct = (
+                None if one is None else Known.read(one, series, choices)
+                for one in (validation, standards)
+            )
         names = {name for path, one in spectra.items() for name in _names(path, one.names)}
         for name, count in Counter(name for name, _ in known).items():
             if count > 1:
@@ -149,20 +157,12 @@ class Routine:
             if name not in names:
                 expected = f"the name of a spectrum, such as {', '.join(sorted(names)[:3])}"
                 raise ParameterError(OPTIONS, "--control", name, expected)
-        judge, correct = (
-            None if one is None else Known.read(one, series, choices)
-            for one in (validation, standards)
-        )
-        said = asdict(choices).items()
-        asked = {key: value for key, value in said if value != getattr(UNCHOSEN, key)}
-        return cls(spectra, dict(known), judge, correct, asked)
-
-    @property
-    def files(self) -> list[Path]:
-        """All files that were read."""
-        known = [one for one in (self.validation, self.standards) if one]
-        tables = [one.table for one in known if one.table]
-        return [*dict.fromkeys([*self.unknowns, *(one.file for one in known), *tables])]
+        given = asdict(choices).items()
+        asked = {key: value for key, value in given if value != getattr(UNCHOSEN, key)}
+        every = spectra | {one.file: one.spectra for one in (judge, correct) if one}
+        done = {path: one.converted for path, one in every.items() if one.converted}
+        asked |= {f"conversion of {path}": said for path, said in done.items()}
+        return cls(spectra, dict(known), judge, correct, asked, files)
 
     def used(self, file: C, report: Progress = silent) -> C:
         """A calibration, corrected by the standards, with all estimates.
@@ -210,7 +210,7 @@ class Routine:
         return replace(file, controls=controls)
 
 
-UNUSED = Routine({}, {}, None, None, {})
+UNUSED = Routine({}, {}, None, None, {}, {})
 """A calibration that was not used yet."""
 
 
@@ -280,6 +280,7 @@ def _mixtures(
     second = None if choices.concentrations is None else str(choices.concentrations)
     asked = SpectraParameters(
         source=str(file),
+        quantity=UNSAID,
         sheet=choices.sheet,
         concentrations=second,
         target=choices.target,
@@ -291,7 +292,8 @@ def _mixtures(
         raise SpectraError(f"{file}: found {there}, expected amounts of {listed([*substances])}")
     places = [found.substances.index(one) for one in substances]
     about = found.axis, found.labels["axis"], found.labels["axis_unit"]
-    spectra = Spectra(found.samples, *about, found.signal, np.empty(0))
+    quantity = quantity_of(found.labels["signal"])
+    spectra = Spectra(found.samples, *about, found.signal, np.empty(0), quantity)
     return spectra, found.amounts[:, places], tuple(found.units[at] for at in places)
 
 
@@ -309,12 +311,37 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def about_series(parameters: SpectraParameters, method: str) -> dict[str, str]:
+@contextmanager
+def unchanged(*paths: Path) -> Iterator[dict[Path, str]]:
+    """SHA-256 of files that are read inside; what is not there is left to its reader.
+
+    Raises:
+        SpectraError: one is not the same afterwards, so that another one may have been read.
+    """
+
+    def checksum(path: Path) -> str:
+        with errors_naming(path):
+            return sha256(path)
+
+    found = {path: checksum(path) for path in paths if path.is_file() or path.is_dir()}
+    yield found
+    for path, before in found.items():
+        if checksum(path) != before:
+            raise SpectraError(
+                f"{path}: found that it changed while it was read, expected a file that nothing "
+                "writes; wait until it is whole, and run this again"
+            )
+
+
+def about_series(
+    parameters: SpectraParameters, method: str, files: dict[Path, str]
+) -> dict[str, str]:
     """Source and options of a calibration, for its file, with the checksums of what was read.
 
     Args:
         parameters: of the series; those that were given are told.
         method: as it was asked for.
+        files: SHA-256 of what was read.
     """
     about = {"calibration made by": f"geonode {__version__}"}
     for key, value in parameters.model_dump(mode="json", exclude_unset=True).items():
@@ -323,14 +350,14 @@ def about_series(parameters: SpectraParameters, method: str) -> dict[str, str]:
         name = "calibrated with" if key == "source" else f"option {key.replace('_', '-')}"
         about[name] = value if isinstance(value, str) else json.dumps(value)
         if key in ("source", "concentrations"):
-            about[f"{name}, SHA-256"] = sha256(Path(value))
+            about[f"{name}, SHA-256"] = files[Path(value)]
     return about | {"option method": method}
 
 
 def record(
     file: AnyCalibration[Any],
-    calibration: Path,
-    files: list[Path],
+    calibration: tuple[str, str],
+    files: dict[Path, str],
     asked: dict[str, Any],
     user: str | None = None,
 ) -> list[tuple[str, str]]:
@@ -338,8 +365,8 @@ def record(
 
     Args:
         file: with its results.
-        calibration: the calibration file.
-        files: that results are of.
+        calibration: name and SHA-256 of the calibration file.
+        files: SHA-256 of those that results are of.
         asked: options that these were read with.
         user: who made them, if that is to be told.
     """
@@ -348,15 +375,15 @@ def record(
         ("made by", f"geonode {__version__}"),
         ("date and time", datetime.now().astimezone().isoformat(timespec="seconds")),
         *([("user", user)] if user else []),
-        ("calibration file", calibration.name),
-        ("calibration file, SHA-256", sha256(calibration)),
+        ("calibration file", calibration[0]),
+        ("calibration file, SHA-256", calibration[1]),
         *file.about.items(),
         ("preprocessing", ", ".join(step.said for step in file.series.preprocessing.steps) or "no"),
         ("method", file.method),
     ]
     made += [(f"read with {key}", str(value)) for key, value in asked.items()]
-    for one in files:
-        made += [("read", str(one)), ("read, SHA-256", sha256(one))]
+    for path, checksum in files.items():
+        made += [("read", str(path)), ("read, SHA-256", checksum)]
     made += [("control", one.sentence(unit)) for one in file.controls]
     if file.correction:
         made.append(("correction", file.correction.sentence(unit)))

@@ -2,18 +2,18 @@
 
 A calibration is data classes and named tuples of numbers and arrays. Arrays of finite numbers
 become tensors, named by their place (`calibration.curve.scores`); everything else is JSON in the
-metadata, in which numbers keep all their digits. What may be read back is in `KINDS`.
+metadata, in which numbers keep all their digits. What is read back has the classes that the fields
+declare, with arrays of their shapes (`geonode.calibration.declared`), and estimates.
 """
 
-import dataclasses
 import json
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import torch
+from jaxtyping import Float
 
 from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile
@@ -21,6 +21,7 @@ from geonode.calibration.fit import Calibration
 from geonode.calibration.intervals import ErrorLaw
 from geonode.calibration.methods import Fitted, Linear, Polynomial
 from geonode.calibration.mixture_file import MixtureFile
+from geonode.calibration.packing import Unpacking, fields_of, packed
 from geonode.calibration.verdict import Verdict
 from geonode.errors import ArtifactError, CorruptArtifactError, GeonodeError
 from geonode.estimation.covariances import Covariances
@@ -31,12 +32,12 @@ from geonode.mixtures.forward import ForwardModel
 from geonode.mixtures.inverse import Inverse
 from geonode.mixtures.mixture import MixtureCalibration
 from geonode.mixtures.surface import Smoothers, Surface
-from geonode.parameter_types import PreprocessStep
 from geonode.spectra.chart import Chart
 from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.replicates import Replicates
-from geonode.spectra.series import Series
+from geonode.spectra.series import LABELS, Series
+from geonode.spectra.sheet import require_size
 from geonode.storage.weights import read_weights, write_weights
 
 OF_ONE: tuple[Any, ...] = (
@@ -47,21 +48,29 @@ OF_SEVERAL: tuple[Any, ...] = (
     *(MixtureSeries, Preprocessing, MixtureCalibration, Design, ForwardModel, Surface, Smoothers),
     Inverse,
 )
-KINDS = {kind.__name__: kind for kind in (*OF_ONE, *OF_SEVERAL)} | {"Tensor": torch.tensor}
-"""What makes the parts of a calibration of one substance, or of several, by name."""
-
 OF_CALIBRATION = ("concentrations", "fitted", "curve", "absent", "method", "law", "sets")
 """Fields of a `Calibration` that are stored; its verdict follows from the estimates."""
 
+DAMAGES = (
+    *(ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError),
+    *(ValueError, GeonodeError),
+)
+"""Errors that other contents than those that were written raise."""
 
-def _fields(kind: Any) -> list[str]:
-    is_class = dataclasses.is_dataclass(kind)
-    return [one.name for one in dataclasses.fields(kind)] if is_class else [*kind._fields]
+CONTENT = {"source": str, "about": dict[str, str]}
+MIXTURES = {"series": MixtureSeries, "calibration": MixtureCalibration, **CONTENT}
+ONE = {
+    "series": Series,
+    "calibration": {name: get_type_hints(Calibration)[name] for name in OF_CALIBRATION},
+    "estimates": dict[str, Float[np.ndarray, "level"]],
+    **CONTENT,
+}
+"""Declared types of what is stored."""
 
 
 def _layout(kinds: tuple[Any, ...]) -> str:
     """Checksum of the names of all fields, which a file of other classes does not have."""
-    names = {kind.__name__: _fields(kind) for kind in kinds}
+    names = {kind.__name__: fields_of(kind) for kind in kinds}
     return f"{zlib.crc32(repr((names, OF_CALIBRATION)).encode()):08x}"
 
 
@@ -79,7 +88,7 @@ def save_calibration(path: Path, file: CalibratedFile | MixtureFile) -> None:
         kinds, found = OF_ONE, file.calibration
         content["calibration"] = {name: getattr(found, name) for name in OF_CALIBRATION}
         content["estimates"] = {one.key: one.estimates for one in found.verdict.methods}
-    text = json.dumps(_packed(content, "", arrays))
+    text = json.dumps(packed(content, arrays))
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     metadata = {"geonode": __version__, "layout": _layout(kinds), "calibration": text}
     write_weights(path, tensors, metadata)
@@ -111,20 +120,57 @@ def load_calibration(path: Path | str) -> CalibratedFile | MixtureFile:
             f"one of this version, {__version__}, which may estimate otherwise; calibrate again, "
             "or use that version"
         )
-    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+    is_one = made_by[1] == _layout(OF_ONE)
     try:
-        content = _unpacked(json.loads(text), arrays)
-        names = "source", "series", "about", "calibration"
-        source, series, about, stored = (content[name] for name in names)
-        if isinstance(stored, MixtureCalibration):
-            return MixtureFile(source, series, stored, about=about)
-        verdict = Verdict.of(stored["concentrations"], content["estimates"])
-        found = Calibration(verdict=verdict, **stored)
-        if found.curve is None:
-            raise ValueError("no curve")
-        return CalibratedFile(source, series, found, found.curve, about=about)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, GeonodeError) as error:
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        most = len(text) + sum(array.size for array in arrays.values())
+        content = Unpacking(arrays, most).unpacked(json.loads(text), ONE if is_one else MIXTURES)
+        found = _file(content)
+        _try(found)
+    except DAMAGES as error:
         raise ArtifactError(_damaged(path)) from error
+    return found
+
+
+def _file(content: dict[str, Any]) -> CalibratedFile | MixtureFile:
+    """Calibration of a content, whose parts belong together.
+
+    Raises:
+        Exception: one of `DAMAGES`, if they do not.
+    """
+    source, about, series, stored = (
+        content[key] for key in ("source", "about", "series", "calibration")
+    )
+    if {*series.labels} != {*LABELS[: None if isinstance(series, Series) else 4]}:
+        raise ValueError("labels")
+    if not (np.diff(series.axis) > 0).all():
+        raise ValueError("axis")
+    for numbers in (series.axis, series.signal):
+        require_size(numbers)
+    if isinstance(series, MixtureSeries):
+        names = series.substances, series.units, stored.design.names
+        if {*map(len, names)} != {series.amounts.shape[1]}:
+            raise ValueError("substances")
+        return MixtureFile(source, series, stored, about=about)
+    verdict = Verdict.of(stored["concentrations"], content["estimates"])
+    found = Calibration(verdict=verdict, **stored)
+    if found.curve is None:
+        raise ValueError("no curve")
+    return CalibratedFile(source, series, found, found.curve, about=about)
+
+
+def _try(file: CalibratedFile | MixtureFile) -> None:
+    """Use a calibration on a spectrum of its own.
+
+    Raises:
+        Exception: one of `DAMAGES`, if its parts do not fit each other.
+    """
+    first = file.series.signal[:1]
+    with np.errstate(all="ignore"):
+        str(file.sentence)
+        file.calibration.estimate(first)
+        if isinstance(file, CalibratedFile):
+            file.calibration.by_geonode(first)
 
 
 def _damaged(path: Path) -> str:
@@ -132,49 +178,3 @@ def _damaged(path: Path) -> str:
         f"{path}: found a damaged file, or none of `geonode calibrate`, expected a calibration "
         "file as it was written; copy it again, or calibrate again"
     )
-
-
-def _packed(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
-    """A value as JSON, in which finite arrays are named and added to `arrays`."""
-
-    def all_of(items: Any) -> dict[str, Any]:
-        return {str(key): _packed(one, f"{name}.{key}".strip("."), arrays) for key, one in items}
-
-    if isinstance(value, np.ndarray):
-        if np.isfinite(value).all() and value.size:
-            arrays[name] = value
-            return {"array": name}
-        return {"values": value.tolist(), "type": str(value.dtype), "shape": value.shape}
-    if isinstance(value, PreprocessStep):
-        return {"step": value.model_dump(exclude_unset=True)}
-    items: Iterable[Any]
-    if isinstance(value, torch.Tensor):
-        items = [("data", value.numpy())]
-    elif type(value).__name__ in KINDS:
-        items = ((one, getattr(value, one)) for one in _fields(type(value)))
-    elif isinstance(value, dict | list | tuple):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-    else:
-        return value.item() if isinstance(value, np.generic) else value
-    return {type(value).__name__: all_of(items)}
-
-
-def _unpacked(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Value that `_packed` has packed.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is something else.
-    """
-    if not isinstance(value, dict):
-        return value
-    if "array" in value:
-        return arrays[value["array"]]
-    if "values" in value:
-        return np.array(value["values"], value["type"]).reshape(value["shape"])
-    if "step" in value:
-        return PreprocessStep.model_validate(value["step"])
-    ((kind, items),) = value.items()
-    found = {key: _unpacked(one, arrays) for key, one in items.items()}
-    if kind in ("list", "tuple"):
-        return [*found.values()] if kind == "list" else (*found.values(),)
-    return found if kind == "dict" else KINDS[kind](**found)

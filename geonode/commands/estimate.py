@@ -33,7 +33,7 @@ from geonode.commands.spectra_file import (
     ValidationFile,
 )
 from geonode.config import EngineParameters, PrecisionParameters
-from geonode.errors import ParameterError
+from geonode.errors import ParameterError, SpectraError
 from geonode.parameter_types import Format
 from geonode.progress import bar
 from geonode.terminal import tell
@@ -149,9 +149,9 @@ def estimate(
     """Estimate the concentration of every spectrum of a file, with its uncertainty.
 
     A spectrum may fit several concentrations, or none; both are reported. The exit status is 1 if
-    a spectrum fits none, or a control failed. For an image (y, x, wavelength) in a Zarr store,
-    --out is a store of maps, in which such pixels are flagged. An interrupted run resumes from its
-    finished tiles.
+    a spectrum fits none, or a control or the validation failed. For an image (y, x, wavelength) in
+    a Zarr store, --out is a store of maps, in which such pixels are flagged. An interrupted run
+    resumes from its finished tiles.
 
     With --calibration nothing is fitted: all spectra are estimated as when it was made, controls
     first, and beside --out the other tables and a record are written. A calibration of several
@@ -188,9 +188,9 @@ def estimate(
         return
     require("--out", out, ".csv")
     require("--figure", figure, ".png")
-    spectra = read_spectra(file, sheet_name=sheet)
+    found = read_spectra(file, sheet_name=sheet)
     model, curve = _read_model(data, allow_offset, allow_scale)
-    rows = _estimated(file, model.series, curve, spectra, out)
+    spectra, rows = _estimated(file, model.series, curve, found, out)
     if figure is not None:
         from geonode.report.pictures import estimates_figure  # noqa: PLC0415
 
@@ -232,13 +232,15 @@ def _read_model(data: Path, offset: bool, scale: bool) -> tuple["SpectralModel",
 
 def _estimated(
     file: Path, series: "Series", curve: "Curve", spectra: "Spectra", out: Path | None
-) -> list["EstimateRow"]:
-    """Estimates of measured spectra of a file, which are written to `out` if there is one."""
+) -> tuple["Spectra", list["EstimateRow"]]:
+    """Spectra of a file as those of a series, and estimates, which are written to `out`."""
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.tables import csv_text, estimated  # noqa: PLC0415
+    from geonode.spectra.quantities import in_quantity  # noqa: PLC0415
     from geonode.spectra.reading import errors_naming  # noqa: PLC0415
     from geonode.storage.document import write_text  # noqa: PLC0415
 
+    spectra = in_quantity(file, series.labels, spectra)
     with errors_naming(file), bar("estimating", len(spectra.names)) as report:
         require_axis(series, spectra)
         rows = estimated(curve, series, spectra, report)
@@ -246,7 +248,7 @@ def _estimated(
         cells = [row.cells() for row in rows]
         write_text(out, csv_text(cells[0], (row.values() for row in cells)))
         note(f"{len(rows)} estimates -> {out}")
-    return rows
+    return spectra, rows
 
 
 def _described(rows: list["EstimateRow"], unit: str) -> Iterator[str]:
@@ -261,6 +263,20 @@ def _described(rows: list["EstimateRow"], unit: str) -> Iterator[str]:
         yield from warnings[:MOST_LINES]
     if len(warnings) > MOST_LINES:
         yield f"and {len(warnings) - MOST_LINES} more that are ambiguous or fit nowhere"
+
+
+def _require_quantity(image: "Image", labels: dict[str, str]) -> None:
+    """Refuse an image of another quantity than that of a series with these labels.
+
+    Raises:
+        SpectraError: it is one.
+    """
+    from geonode.spectra.quantities import quantity_of, require_quantity  # noqa: PLC0415
+
+    name, units = (image.spectra.attrs.get(key, "") for key in ("long_name", "units"))
+    found = quantity_of(f"{name or image.spectra.name} {units}")
+    if expected := require_quantity(image.path, labels, found):
+        raise SpectraError(f"{image.path}: found {found}, expected {expected}; convert it first")
 
 
 @dataclass(frozen=True)
@@ -294,6 +310,7 @@ class MapOptions:
         """Write the maps of an image by the model of a pipeline; as `write`."""
         from geonode.estimation.maps import CurvePixels  # noqa: PLC0415
 
+        _require_quantity(image, model.series.labels)
         self.write(image, CurvePixels(curve, model.series), out)
 
     def write_by_file(self, image: "Image", file: Path, user: str | None, out: Path | None) -> None:
@@ -303,15 +320,20 @@ class MapOptions:
             GeonodeError: the file cannot be used, or as `write`.
         """
         from geonode.calibration.pixels import pixels_of  # noqa: PLC0415
-        from geonode.calibration.routine import record  # noqa: PLC0415
+        from geonode.calibration.routine import record, unchanged  # noqa: PLC0415
         from geonode.calibration.saved import load_calibration  # noqa: PLC0415
+        from geonode.estimation.image import Image  # noqa: PLC0415
         from geonode.estimation.tables import csv_text  # noqa: PLC0415
         from geonode.storage.document import write_text  # noqa: PLC0415
 
-        found = load_calibration(file)
-        self.write(image, pixels_of(found), out)
+        with unchanged(file) as read:
+            found = load_calibration(file)
+        _require_quantity(image, found.series.labels)
+        with unchanged(image.path) as files:
+            again = Image.open(image.path) or image  # as its axis was read before
+            self.write(again, pixels_of(found), out)
         if (path := record_of(out)) is not None:
-            rows = record(found, file, [image.path], {}, user)
+            rows = record(found, (file.name, read[file]), files, {}, user)
             write_text(path, csv_text(["what", "value"], rows))
 
     def write(self, image: "Image", pixels: "Pixels", out: Path | None) -> None:

@@ -43,14 +43,16 @@ def estimate_by_file(
 
     Raises:
         GeonodeError: a file cannot be read or used, or `out` must not be written.
-        typer.Exit: a control failed, or a spectrum fits nowhere; results are written.
+        typer.Exit: a control or the validation failed, or a spectrum fits nowhere; results are
+            written.
     """
     from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
-    from geonode.calibration.routine import Routine, record  # noqa: PLC0415
+    from geonode.calibration.routine import Routine, record, unchanged  # noqa: PLC0415
     from geonode.calibration.saved import load_calibration  # noqa: PLC0415
     from geonode.report.results import files_of, result_tables, write_results  # noqa: PLC0415
 
-    found = load_calibration(calibration)
+    with unchanged(calibration) as read:
+        found = load_calibration(calibration)
     routine = Routine.read(found.series, given, controls, validation, standards, choices)
     workbooks = [one for one in routine.files if one.suffix.lower() == ".xlsx"]
     if choices.sheet is not None and not workbooks:
@@ -61,7 +63,8 @@ def estimate_by_file(
     total = sum(len(one.names) for one in routine.unknowns.values())
     with bar("estimating", total) as report:
         found = routine.used(found, report)
-    found = replace(found, record=record(found, calibration, routine.files, routine.asked, user))
+    saved = calibration.name, read[calibration]
+    found = replace(found, record=record(found, saved, routine.files, routine.asked, user))
     if out is not None:
         write_results(found, out)
     failed = tell_checks(found)

@@ -151,10 +151,10 @@ def calibrate(
     Several amounts are calibrated together, unless --target names one.
     DIR gets a page (index.html), a workbook (calibration.xlsx), CSV files, and the calibration file
     for `geonode estimate --calibration` (calibration.safetensors). The exit status is 1 if a
-    control failed.
+    control or the validation failed.
     """
     from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
-    from geonode.calibration.routine import Routine, about_series  # noqa: PLC0415
+    from geonode.calibration.routine import Routine, about_series, unchanged  # noqa: PLC0415
     from geonode.calibration.verdict import NAMES  # noqa: PLC0415
     from geonode.commands.mixture import shown_errors, shown_mixtures  # noqa: PLC0415
     from geonode.report.calibration_files import (  # noqa: PLC0415
@@ -182,15 +182,16 @@ def calibrate(
         target=target,
     )
     folder = out or Path(f"{file.stem}{ENDING}")
-    if (mixtures := read_mixtures(parameters)) is not None:
-        expected = "none: several amounts are calibrated together; --target NAME takes one"
-        refuse_given(context, ("method",), expected)
-    series = mixtures or read_series_csv(parameters)
+    with unchanged(file, *([concentrations] if concentrations else [])) as read:
+        if (mixtures := read_mixtures(parameters)) is not None:
+            expected = "none: several amounts are calibrated together; --target NAME takes one"
+            refuse_given(context, ("method",), expected)
+        series = mixtures or read_series_csv(parameters)
     choices = Choices(sheet, concentrations, replicates, target)
     routine = Routine.read(series, unknown or [], control or [], validation, None, choices)
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
     found = _calibrated(file.name, series, method)
-    found = routine.used(replace(found, about=about_series(parameters, method)))
+    found = routine.used(replace(found, about=about_series(parameters, method, read)))
     write_calibration(found, folder, routine, user)
     failed = tell_checks(found)
     tell(found.sentence)
@@ -219,12 +220,13 @@ def _calibrated(
 
 
 def tell_checks(found: "CalibratedFile | MixtureFile") -> bool:
-    """Say how controls and validation came out, failed controls in red; whether one failed."""
+    """Say how controls and validation came out, failed ones in red; whether one failed."""
     for control in found.controls:
         (tell if control.passed else refuse)(control.sentence(found.unit))
     for judged in found.validations:
-        tell(judged.sentence(found.unit))
-    return not all(control.passed for control in found.controls)
+        (refuse if judged.fails else tell)(judged.sentence(found.unit))
+    passed = [control.passed for control in found.controls]
+    return not all(passed) or any(judged.fails for judged in found.validations)
 
 
 def next_levels(

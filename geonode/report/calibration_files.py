@@ -6,7 +6,7 @@ from pathlib import Path
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.mixture_file import MixtureFile
-from geonode.calibration.routine import UNUSED, Routine, record
+from geonode.calibration.routine import UNUSED, Routine, record, sha256
 from geonode.calibration.saved import save_calibration
 from geonode.errors import ParameterError
 from geonode.estimation.tables import csv_text
@@ -72,7 +72,8 @@ def write_calibration(
     with replacing(folder) as temporary:
         temporary.mkdir()
         save_calibration(temporary / CALIBRATION, file)
-        made = record(file, temporary / CALIBRATION, routine.files, routine.asked, user)
+        saved = CALIBRATION, sha256(temporary / CALIBRATION)
+        made = record(file, saved, routine.files, routine.asked, user)
         file = replace(file, record=made)
         found = tables(file)
         if isinstance(file, MixtureFile):

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
+from geonode.spectra.quantities import one_quantity
 from geonode.spectra.sheet import Sheet, joined_amounts, require_values
 from geonode.spectra.table import FEWEST_WAVELENGTHS
 
@@ -142,6 +143,7 @@ def joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
     """
     (first_file, first), *_ = sheets.items()
     called: dict[str, str] = {}
+    one_quantity(sheet.quantity for sheet in sheets.values())
     for file, sheet in sheets.items():
         found, expected = (
             f"{one.signal or 'no YUNITS'} over {one.axis_name} in {one.axis_unit}, "

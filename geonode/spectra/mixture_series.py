@@ -15,6 +15,7 @@ from geonode.spectra.amounts import require_amount
 from geonode.spectra.headers import concentration_header, same_unit
 from geonode.spectra.layouts.layout import amount_name
 from geonode.spectra.preprocessing import Preprocessing
+from geonode.spectra.quantities import signal_of
 from geonode.spectra.reading import Choices, errors_naming, read_known_sheet, selected, warn
 from geonode.spectra.sense import doubts_of_cells
 from geonode.spectra.series import labelled
@@ -95,13 +96,13 @@ def sheet_and_mixtures(
         kept, masked = selected(sheet, parameters.window, parameters.missing)
         done = Preprocessing(tuple(parameters.preprocess))
         axis = sheet.axis[kept]
-        signal = done.require(axis, sheet.values[:, kept], sheet.names)
+        signal, quantity = done.require(axis, sheet.values[:, kept], sheet.names), sheet.quantity
     if left:
         said = f"samples without all amounts left out: {', '.join(left[:10])}"
         sheet = replace(sheet, understood=sheet.understood.also(notes=(said,)))
     warn(path, sheet, doubts_of_cells(sheet))
     labels = {
-        "signal": done.quantity(parameters.quantity),
+        "signal": done.quantity(signal_of(parameters.quantity, parameters.unit, quantity)),
         "signal_unit": done.unit(parameters.unit, sheet.axis_unit),
         "axis": sheet.axis_name,
         "axis_unit": sheet.axis_unit,

@@ -7,8 +7,6 @@ folder holds one spectrum in each file. Messages count rows from 1, header inclu
 shows them.
 """
 
-import csv
-import io
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -36,7 +34,7 @@ from geonode.spectra.layouts.choice import sheet_of
 from geonode.spectra.layouts.layout import Asked
 from geonode.spectra.levels import RenamedColumns, scans_of
 from geonode.spectra.sense import doubts, doubts_of_cells, unstuck
-from geonode.spectra.sheet import Grid, Sheet, shortest
+from geonode.spectra.sheet import Grid, Sheet
 from geonode.spectra.table import FEWEST_WAVELENGTHS, SpectraTable
 from geonode.terminal import printable
 
@@ -103,6 +101,8 @@ class Spectra:
         axis_unit: its unit; "1" if unknown.
         values: the spectra.
         masked: wavelengths that were left out because a value was missing.
+        quantity: what they are of (`quantities.WORDS`); None: unknown.
+        converted: how they were converted to another one, if they were.
     """
 
     names: list[str]
@@ -111,6 +111,8 @@ class Spectra:
     axis_unit: str
     values: Float[np.ndarray, "spectrum wavelength"]
     masked: Float[np.ndarray, "masked"]
+    quantity: str | None = None
+    converted: str = ""
 
 
 def read_table(
@@ -166,14 +168,15 @@ def read_spectra(
                 )
             places[name] = place
         kept, masked = selected(sheet, None, missing)
+        quantity = sheet.quantity
         if len(kept) < FEWEST_WAVELENGTHS or not sheet.names:
             raise SpectraError(
                 f"found {len(sheet.names)} spectra at {len(kept)} wavelengths, expected at least "
                 f"one at {FEWEST_WAVELENGTHS}"
             )
     warn(path, sheet, doubts_of_cells(sheet))
-    values = sheet.values[:, kept]
-    return Spectra(sheet.names, sheet.axis[kept], sheet.axis_name, sheet.axis_unit, values, masked)
+    about = sheet.names, sheet.axis[kept], sheet.axis_name, sheet.axis_unit
+    return Spectra(*about, sheet.values[:, kept], masked, quantity)
 
 
 def read_known(
@@ -194,7 +197,8 @@ def read_known(
         order = [scans[key] for key in sorted(scans)]
         names = [sheet.names[place] for place in order]
         about = sheet.axis[kept], sheet.axis_name, sheet.axis_unit
-        spectra = Spectra(names, *about, sheet.values[order][:, kept], masked)
+        values = sheet.values[order][:, kept]
+        spectra = Spectra(names, *about, values, masked, sheet.quantity)
     warn(path, sheet, doubts_of_cells(sheet))
     return spectra, np.array([level for level, _ in sorted(scans)]), unit
 
@@ -203,22 +207,6 @@ def warn(path: Path, sheet: Sheet, doubtful: list[str]) -> None:
     """Log the notes on a file, and doubts."""
     for line in (*sheet.understood.notes, *doubtful):
         _LOG.warning("%s: %s", printable(str(path)), line)
-
-
-def to_csv(table: SpectraTable) -> str:
-    """Text of a table that `read_table` reads back, every number in its shortest exact form."""
-    unit = {"1": "", "cm-1": "_cm1"}.get(table.axis_unit, f"_{table.axis_unit}")
-    of_level = "" if table.concentration_unit is None else f" {table.concentration_unit}"
-    header = [table.axis_name + unit]
-    for concentration, scans in zip(table.concentrations, table.scans, strict=True):
-        name = shortest(concentration) + of_level
-        header += [name, *(f"{name}__r{scan}" for scan in range(2, len(scans) + 1))]
-    rows = np.column_stack([table.axis, *(scans.T for scans in table.scans)])
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([shortest(number) for number in row] for row in rows)
-    return text.getvalue()
 
 
 @contextmanager
@@ -263,6 +251,8 @@ def sheet_and_series(
             scans=[sheet.values[spectra][:, kept] for spectra in spectra_of.values()],
             masked=masked,
             concentration_unit=unit,
+            places=tuple(map(tuple, spectra_of.values())),
+            quantity=sheet.quantity,
         )
 
 
@@ -406,6 +396,7 @@ def _one_of_folder(file: Path, column: str | None) -> Sheet:
             f"{', '.join(repr(name[:40]) for name in sheet.names[:5])}, expected one in every file "
             "of a folder; choose it by spectra.target, or read this file alone"
         )
+    sheet = replace(sheet, signal=sheet.signal or sheet.quantity)  # which the name may have been
     return replace(sheet, names=[_parts(file)[0]], name_places=[file.name], of_samples=True)
 
 

@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Float, Int
 
+from geonode.spectra.drift import drifts
 from geonode.spectra.headers import labelled_level, level
 from geonode.spectra.sheet import Sheet, shortest
 from geonode.spectra.stuck import FLAT, flat_tops, stuck
@@ -62,7 +63,7 @@ def doubts(sheet: Sheet, table: SpectraTable) -> list[str]:
     wrong = [*codes, *_far(measured)]
     # A value that is no measurement makes its level a stray one.
     orders = () if wrong else _orders(table)
-    return [*wrong, *_merged(sheet), *_copied(table), *orders]
+    return [*wrong, *_merged(sheet), *_copied(table), *orders, *drifts(table)]
 
 
 def doubts_of_cells(sheet: Sheet) -> list[str]:

@@ -15,6 +15,7 @@ from geonode.parameter_types import PreprocessStep
 from geonode.spectra.chart import Chart
 from geonode.spectra.headers import same_unit
 from geonode.spectra.preprocessing import Preprocessing
+from geonode.spectra.quantities import signal_of
 from geonode.spectra.reading import Choices, read_table
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.table import SpectraTable
@@ -218,7 +219,7 @@ def _preprocessing(parameters: SpectraParameters) -> Preprocessing:
 def _labels(table: SpectraTable, parameters: SpectraParameters) -> dict[str, str]:
     done = _preprocessing(parameters)
     return {
-        "signal": done.quantity(parameters.quantity),
+        "signal": done.quantity(signal_of(parameters.quantity, parameters.unit, table.quantity)),
         "signal_unit": done.unit(parameters.unit, table.axis_unit),
         "axis": table.axis_name,
         "axis_unit": table.axis_unit,

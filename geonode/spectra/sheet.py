@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
+from geonode.spectra.quantities import one_quantity, quantity_of
 
 MOST_COLUMNS = 100_000
 """Columns of a table; nobody exports more on purpose."""
@@ -123,6 +124,16 @@ class Sheet:
         _require_order(self.axis, self.axis_places)
         require_size(self.axis)
         require_size(self.values)
+
+    @property
+    def quantity(self) -> str | None:
+        """What the file says that its spectra are of, beside their names or in each of them.
+
+        Raises:
+            SpectraError: they are of several quantities.
+        """
+        named = [quantity_of(name) for name in self.names]
+        return quantity_of(self.signal) or (one_quantity(named) if all(named) else None)
 
     def one_called(self, name: str) -> "Sheet":
         """The spectrum of this name alone, whatever its letters are, large or small.

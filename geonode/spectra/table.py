@@ -1,5 +1,7 @@
 """A concentration series: what was measured, and how well it repeats."""
 
+import csv
+import io
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +9,7 @@ from jaxtyping import Float
 
 from geonode.errors import SpectraError
 from geonode.spectra.replicates import Replicates
-from geonode.spectra.sheet import require_size
+from geonode.spectra.sheet import require_size, shortest
 
 FEWEST_LEVELS = 4
 MOST_LEVELS = 50
@@ -32,6 +34,8 @@ class SpectraTable:
         scans: the scans of every level, which may differ in number.
         masked: wavelengths that were left out because a cell was missing.
         concentration_unit: unit of the levels as the file names it; None if it does not.
+        places: of every scan in the file, by level; empty if it is not known.
+        quantity: what the spectra are of by the file (`quantities.WORDS`); None if it does not say.
 
     Raises:
         SpectraError: too few or too many levels, too few wavelengths, an axis or levels that do
@@ -45,6 +49,8 @@ class SpectraTable:
     scans: list[Float[np.ndarray, "_scan wavelength"]]
     masked: Float[np.ndarray, "masked"]
     concentration_unit: str | None = None
+    places: tuple[tuple[int, ...], ...] = ()
+    quantity: str | None = None
 
     def __post_init__(self) -> None:
         levels, wavelengths = len(self.concentrations), len(self.axis)
@@ -95,6 +101,22 @@ class SpectraTable:
         rises = (spectra - np.minimum.accumulate(spectra, axis=0)).max(axis=0) > least
         falls = (np.maximum.accumulate(spectra, axis=0) - spectra).max(axis=0) > least
         return float(np.mean(rises & falls))
+
+
+def to_csv(table: SpectraTable) -> str:
+    """Text of a table that `read_table` reads back, every number in its shortest exact form."""
+    unit = {"1": "", "cm-1": "_cm1"}.get(table.axis_unit, f"_{table.axis_unit}")
+    of_level = "" if table.concentration_unit is None else f" {table.concentration_unit}"
+    header = [table.axis_name + unit]
+    for concentration, scans in zip(table.concentrations, table.scans, strict=True):
+        name = shortest(concentration) + of_level
+        header += [name, *(f"{name}__r{scan}" for scan in range(2, len(scans) + 1))]
+    rows = np.column_stack([table.axis, *(scans.T for scans in table.scans)])
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([shortest(number) for number in row] for row in rows)
+    return text.getvalue()
 
 
 def without_rounding(levels: Float[np.ndarray, "value"]) -> Float[np.ndarray, "value"]:

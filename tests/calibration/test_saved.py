@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import linregress
+from scipy.stats import binom, linregress
 from scipy.stats import t as student
 
 import geonode
@@ -141,6 +141,17 @@ def test_validation_scores_are_those_of_the_field():
     one = Validation("v.csv", ["a"], known[:1], found[:1], ends[:1], np.zeros(1, bool))
     assert one.slope is None
     assert one.sentence("ppb").endswith("1 fit nowhere")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 10, 20, 50])
+def test_a_validation_fails_where_chance_hardly_leaves_so_few_inside(count):
+    zeros, ends = np.zeros(count), np.array([[-1.0, 1.0]])
+    for inside in range(count + 1):
+        known = np.where(np.arange(count) < inside, 0.0, 2.0)
+        names, fits = [str(one) for one in range(count)], np.ones(count, bool)
+        judged = Validation("v.csv", names, known, zeros, np.repeat(ends, count, 0), fits)
+        assert judged.fails == (binom.cdf(inside, count, 0.9) < 0.01 - 1e-12)
+        assert ("it failed" in judged.sentence("ppb")) == judged.fails
 
 
 def test_the_correction_is_a_line_by_least_squares_with_its_own_error():

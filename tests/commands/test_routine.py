@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from openpyxl import Workbook, load_workbook
 
+from geonode.calibration import saved
+from geonode.spectra import reading
 from tests.calibration import beer
 from tests.commands.calling import call
 from tests.stages.conftest import assert_refused
@@ -123,6 +125,16 @@ def test_a_failed_control_is_said_first_and_ends_with_status_1(week, tmp_path, c
     assert all("a control failed" in row[-1] for row in rows(out)[1:])
 
 
+def test_a_validation_that_fails_ends_with_status_1_and_results(week, tmp_path):
+    day, out = write(tmp_path / "day.csv", **SAMPLES), tmp_path / "out.csv"
+    tenths = dict(zip(("0.3", "0.6", "0.9"), beer.spectra_at([3, 6, 9]), strict=True))
+    done = estimate(week, day, "--validation", write(tmp_path / "v.csv", **tenths), "--out", out)
+    assert done.exit_code == 1
+    assert done.output.startswith("error: validation with 3 spectra (")
+    assert "0 of 3 inside their 90% intervals; it failed" in done.output
+    assert rows(out.with_suffix(".record.csv"))[-1][0] == "validation"
+
+
 def test_validation_and_standards_are_said_and_recorded(week, tmp_path):
     ground = beer.spectra_at([0])
     higher = 1.1 * (beer.spectra_at([2, 5, 8]) - ground) + ground
@@ -172,6 +184,36 @@ def test_the_workbook_has_spectra_charts_and_formats(week):
     np.testing.assert_allclose(mean, beer.spectra_at([10])[0], atol=0.01)
     assert [len(book[name]._charts) for name in ("calibration", "regression")] == [1, 1]
     assert book["calibration"]["C3"].number_format == "0.0000"
+
+
+@pytest.mark.parametrize("changed", ["source", "second", "unknown", "known", "saved"])
+def test_a_file_that_changes_while_it_is_read_is_refused(week, tmp_path, monkeypatch, changed):
+    """Whatever is read while an instrument writes it, no record gets the checksum of another."""
+    levels = dict(zip("abcd", beer.spectra_at([0, 2, 5, 8]), strict=True))
+    samples = dict(zip("uv", beer.spectra_at([3, 6]), strict=True))
+    columns = {"source": levels, "unknown": SAMPLES, "known": samples}
+    files = {name: write(tmp_path / f"{name}.csv", **one) for name, one in columns.items()}
+    files |= {"second": tmp_path / "second.csv", "saved": tmp_path / "saved.safetensors"}
+    files["second"].write_text("name,lead (ppb)\na,0\nb,2\nc,5\nd,8\nu,3\nv,6\n", "utf-8")
+    files["saved"].write_bytes((week / "made/calibration.safetensors").read_bytes())
+
+    def changing(path, read):
+        found = read(path)
+        if path == files[changed]:
+            path.write_bytes(path.read_bytes() + b"\n")
+        return found
+
+    csv, loaded = reading.FORMATS[".csv"], saved.load_calibration
+    monkeypatch.setitem(reading.FORMATS, ".csv", lambda path: changing(path, csv))
+    monkeypatch.setattr(saved, "load_calibration", lambda path: changing(path, loaded))
+    words = ["--concentrations", files["second"], "--validation", files["known"], "--out"]
+    if changed == "source":
+        done = call("calibrate", files["source"], *words, tmp_path / "out")
+    else:
+        words += [tmp_path / "out.csv", "--calibration", files["saved"]]
+        done = call("estimate", files["unknown"], *words)
+    assert_refused(done, f"{files[changed].name}: found that it changed while it was read")
+    assert not [*tmp_path.glob("out*")]
 
 
 WRONG = {

@@ -60,6 +60,27 @@ def test_asls_is_the_published_baseline():
     np.testing.assert_allclose(found[0], band - baseline(band, 1e4, 0.01), atol=1e-6)
 
 
+@pytest.mark.parametrize(("window", "degree"), [(51, 8), (101, 7), (501, 5), (2001, 4)])
+def test_the_largest_windows_and_degrees_are_still_exact(window, degree):
+    axis = np.linspace(-1, 1, 2001)
+    exact = np.polynomial.Legendre.basis(degree)(axis)[None]
+    found = steps({"savgol": {"window": window, "degree": degree}}).transform(axis, exact)
+    np.testing.assert_allclose(found, exact, atol=1e-4)
+    with pytest.raises(ValidationError, match="at most 1e12"):
+        steps({"savgol": {"window": window, "degree": degree + 1}})
+
+
+def test_the_stiffest_baseline_balances_what_is_above_and_below_it():
+    """As its normal equations say, to which roughness adds nothing along a line."""
+    axis, random = np.linspace(-1, 1, 5001), np.random.default_rng(0)
+    spectrum = 0.3 + 0.2 * axis + np.exp(-((axis / 0.2) ** 2)) + 0.002 * random.normal(size=5001)
+    step = {"asls": {"smoothness": 1e9, "asymmetry": 1e-4}}
+    left = steps(step).transform(axis, spectrum[None])[0]
+    weights = np.where(left > 0, 1e-4, 1 - 1e-4)
+    for line in (np.ones(5001), axis):
+        assert abs(weights * left @ line) < 1e-4 * (weights * np.abs(line)).sum()
+
+
 @pytest.mark.parametrize("step", EVERY, ids=["snv", "savgol", "asls"])
 def test_a_spectrum_becomes_the_same_beside_any_others(step):
     together = steps(step).transform(AXIS, SPECTRA)
@@ -104,6 +125,8 @@ def test_what_a_step_cannot_do_is_refused():
         {"savgol": {"window": 5, "degree": 5}},
         {"savgol": {"window": 5, "degree": 1, "derivative": 2}},
         {"asls": {"asymmetry": 0.7}},
+        {"asls": {"asymmetry": 1e-5}},
+        *[{"asls": {"smoothness": one}} for one in (0.1, 1e10, 1e18, float("inf"))],
     ],
 )
 def test_a_step_that_is_none_is_refused(said):

@@ -9,7 +9,8 @@ import pytest
 
 from geonode.errors import SpectraError
 from geonode.spectra.inspection import inspect_file
-from geonode.spectra.reading import Choices, read_spectra, read_table, to_csv
+from geonode.spectra.reading import Choices, read_spectra, read_table
+from geonode.spectra.table import to_csv
 from tests.spectra.tables import (
     AXIS,
     LEVELS,

@@ -5,8 +5,8 @@ from scipy.stats import chi2
 
 from geonode.config import GenerateParameters
 from geonode.errors import GeonodeError
-from geonode.spectra.reading import to_csv
 from geonode.spectra.synthetic import SyntheticResponse, synthetic_scans
+from geonode.spectra.table import to_csv
 
 RESPONSE = SyntheticResponse()
 LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 40.0, 60.0])
