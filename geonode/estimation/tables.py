@@ -19,6 +19,7 @@ from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series, labelled
 from geonode.spectra.sheet import shortest
 from geonode.storage.document import cell
+from geonode.ties import EQUAL
 
 DIGITS = 6
 LONGEST_NAME = 40
@@ -71,11 +72,20 @@ class EstimateRow:
         """Whether the set is more than one interval."""
         return len(self.sets) > 1
 
+    @property
+    def alternatives(self) -> list[float]:
+        """Modes of the parts of the set whose probabilities are within a factor of two, ascending.
+
+        No single concentration stands for a spectrum that has several.
+        """
+        least = (1 - EQUAL) * self.modes[0][1] / 2 if self.modes else 0.0
+        return sorted(at for at, weight in self.modes if weight >= least)
+
     def to_json(self) -> dict[str, Any]:
-        """Fields as JSON, in full precision."""
+        """Fields as JSON, in full precision; no mode where there are `alternatives`."""
         return {
             "name": self.name,
-            "mode": self.mode,
+            "mode": None if len(self.alternatives) > 1 else self.mode,
             "mean": self.mean,
             "std": self.std,
             "low90": self.low,
@@ -92,6 +102,7 @@ class EstimateRow:
         """Cells of a CSV row by column."""
         sets, modes = self._set(DIGITS), self._modes(DIGITS)
         return self.to_json() | {
+            "mode": alternatives_text(self.alternatives) or self.mode,
             "set90": sets,
             "modes": modes,
             "p_value": f"{self.p_value:.{DIGITS}g}",
@@ -102,7 +113,8 @@ class EstimateRow:
         verdict = "ambiguous" if self.ambiguous else ""
         return (
             _short(self.name),
-            *(_number(number, SHOWN_DIGITS) for number in (self.mode, self.mean, self.std)),
+            alternatives_text(self.alternatives, SHOWN_DIGITS) or _number(self.mode, SHOWN_DIGITS),
+            *(_number(number, SHOWN_DIGITS) for number in (self.mean, self.std)),
             self._set(SHOWN_DIGITS),
             self._modes(SHOWN_DIGITS),
             f"{self.p_value:.2g}",
@@ -176,6 +188,13 @@ def header(unit: str) -> tuple[str, ...]:
     """
     mode = labelled("mode", unit)
     return ("name", mode, "mean", "std", f"{CREDIBLE:.0%} set", "modes (weight)", "p", "")
+
+
+def alternatives_text(alternatives: list[float], digits: int = DIGITS) -> str:
+    """Concentrations that are as likely, as "18.3 or 41.7"; empty for one alone."""
+    if len(alternatives) < 2:
+        return ""
+    return " or ".join(_number(one, digits) for one in alternatives)
 
 
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Cell]]) -> str:

@@ -38,7 +38,7 @@ FEWEST_LEVELS = 3
 BLOCK = 8
 """Number of targets predicted together, of one fold or several; one alone takes a third as long."""
 
-TARGET_BYTES = 4 * 2**20
+TARGET_BYTES = 8 * 2**20
 """Memory for a target on a GPU, of up to 20 levels: a few arrays as wide as the networks."""
 
 
@@ -130,9 +130,9 @@ class MetricPosterior:
     def predict(self, targets: Float[np.ndarray, "fold target"]) -> PosteriorPrediction:
         """Predict spectra at concentrations, none negative.
 
-        On a CPU all blocks have one size, the last one padded, so that networks in single precision
-        round a target the same whatever else is asked for. On some processors its place in the
-        block still matters: MKL rounds matrices of odd size by where they begin in memory.
+        On a CPU all blocks have one size, the last one padded, so that a target is rounded the same
+        whatever else is asked for. On some processors its place in the block still matters: MKL
+        rounds matrices of odd size by where they begin in memory.
         """
         count = targets.shape[1]
         size = max(1, targets_at_once(self.prior.rule.place) // len(targets))

@@ -111,6 +111,10 @@ def read_prior(path: Path) -> Prior:
 
 @cache
 def packaged_prior(place: torch.device = CPU) -> Prior:
-    """Prior of this version of the package, on a device with double precision."""
+    """Prior of this version of the package, on a device with double precision.
+
+    Its networks, which were learned in single precision, compute in double: the last digit of a
+    weight would move estimates by 1e-6, and hangs on the instructions of the processor.
+    """
     found = read_prior(PACKAGED)
-    return replace(found, rule=found.rule.to(place))
+    return replace(found, rule=found.rule.to(place, torch.float64))

@@ -171,7 +171,7 @@ class WeightRule(nn.Module):
         inputs = self.inputs(evidence)
         found = [network(inputs) for network in self.every]
         weights = torch.stack([weights for weights, _ in found]).double().mean(0)
-        # Single precision leaves a sum of 1 + 1e-7, which a pedestal of the spectra multiplies.
+        # While learning, single precision leaves a sum of 1 + 1e-7, which a pedestal multiplies.
         weights = weights / weights.sum(-1, keepdim=True)
         logarithm = torch.stack([logarithm for _, logarithm in found]).mean(0).double()
         return weights, evidence.total * evidence.expected * torch.exp(2 * logarithm)

@@ -9,7 +9,7 @@ import numpy as np
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.mixture_file import MixtureFile
-from geonode.estimation.tables import csv_text
+from geonode.estimation.tables import alternatives_text, csv_text
 from geonode.report.table import Cell, Columns, Table
 from geonode.report.workbook import workbook
 from geonode.spectra.series import labelled
@@ -86,8 +86,16 @@ def _unknowns(file: CalibratedFile | MixtureFile) -> Table:
             row = one.of_geonode
             said = [file.range_remark(one.concentration), row.sentence("" if unit == "1" else unit)]
             remark = "; ".join(part for part in (*said, failed) if part)
-            numbers: list[Cell] = [one.concentration, one.low, one.high]
-            of_geonode: list[Cell] = [row.mode, row.low, row.high, row.ambiguous, row.fits]
+            # No single number where two concentrations are as likely.
+            by_geonode = alternatives_text(row.alternatives) or row.mode
+            estimated: Cell = one.concentration
+            if file.calibration.law is None and len(row.alternatives) > 1:
+                several = np.array(row.alternatives)
+                if file.correction:
+                    several = file.correction.intercept + file.correction.slope * several
+                estimated = alternatives_text(several.tolist())
+            numbers: list[Cell] = [estimated, one.low, one.high]
+            of_geonode: list[Cell] = [by_geonode, row.low, row.high, row.ambiguous, row.fits]
             ends: list[Cell] = [row.p_value, set_text(row.sets), remark]
             before: list[Cell] = [one.uncorrected] if corrected else []
             rows.append([name, row.name, file.method, *numbers, *of_geonode, *ends, *before])
