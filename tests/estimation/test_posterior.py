@@ -1,7 +1,10 @@
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
+from threadpoolctl import threadpool_limits
 
 from geonode.errors import SpectraError
 from geonode.estimation import posterior as module
@@ -166,7 +169,7 @@ def test_modes_are_the_likeliest_of_every_part_of_a_set_with_its_probability(cur
             top = np.interp(-slope / (2 * bend), [-1, 0, 1], middles[near])
             expected.append((top, probability[inside].sum()))
         np.testing.assert_allclose(sorted(modes), expected)
-        assert modes == sorted(modes, key=lambda mode: -mode[1])
+        assert modes == sorted(modes, key=lambda mode: (-round(mode[1], 8), mode[0]))
 
 
 def test_estimates_do_not_depend_on_what_else_is_estimated(curve, monkeypatch):
@@ -190,3 +193,40 @@ def test_what_is_no_spectrum_of_these_wavelengths_is_refused_and_none_is_none(cu
     broken[0, 3] = np.nan
     with pytest.raises(SpectraError, match="found NaN or infinity"):
         posterior(curve, broken)
+
+
+# the same answer everywhere
+
+
+def test_of_equal_modes_the_lower_one_is_the_estimate_in_any_batch(curve):
+    """The same spectrum at 18.28 and 41.72: neither rounding nor its neighbours decide."""
+    spectrum = bent(np.array([18.28]))
+    others = bent(np.random.default_rng(8).uniform(0, 60, 255))
+    transposed = np.asfortranarray(np.concatenate([others, spectrum]))
+    alone = estimate(curve, spectrum)
+    assert alone.mode[0] == pytest.approx(18.28, abs=0.05)
+    batches = [
+        np.concatenate([spectrum, others[:6]]),
+        np.concatenate([others[:6], spectrum])[::-1],
+        transposed[::-1],
+        np.repeat(np.concatenate([spectrum, others]), 2, axis=1)[:, ::2],
+    ]
+    before = torch.get_num_threads()
+    for batch, threads in product(batches, (1, 2)):
+        torch.set_num_threads(threads)
+        with threadpool_limits(threads):
+            found = estimate(curve, batch)
+        torch.set_num_threads(before)
+        for name in ("mode", "mean", "deviation", "p_value"):
+            np.testing.assert_allclose(getattr(found, name)[0], getattr(alone, name)[0], rtol=1e-9)
+        np.testing.assert_allclose(found.sets[0], alone.sets[0], rtol=1e-9)
+        np.testing.assert_allclose(found.modes[0], alone.modes[0], rtol=1e-9)
+
+
+def test_estimates_move_with_the_spectrum_not_from_node_to_node():
+    """Of a straight response, in steps of a twentieth of the distance of the nodes."""
+    curve, steps = curve_by(straight, noise(40, 1e-3)), 30 + np.linspace(0, 0.06, 21)
+    found = estimate(curve, straight(steps))
+    np.testing.assert_allclose(np.diff(found.mode), 0.003, rtol=0.05)
+    ends = np.array([intervals[0] for intervals in found.sets])
+    assert (np.diff(ends, axis=0) > 0).all()

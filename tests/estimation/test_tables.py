@@ -1,5 +1,6 @@
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,6 +35,16 @@ def test_cells_have_six_digits_and_concentrations_no_exponent():
     assert (rows[1]["intervals"], rows[1]["ambiguous"]) == ("2", "true")
     assert rows[2]["set90"] == "0.0000001-1234570"
     assert (rows[2]["p_value"], rows[2]["fits"]) == ("1.23457e-09", "false")
+
+
+def test_no_single_number_stands_for_parts_within_a_factor_of_two():
+    """TWO has parts of 0.70 and 0.30; with 0.6 and 0.4 both are printed, the lower one first."""
+    alike = replace(TWO, modes=[(42.0, 0.6), (13.1, 0.4)])
+    assert (TWO.alternatives, alike.alternatives) == ([42.0], [13.1, 42.0])
+    assert [row["mode"] for row in read([TWO, alike])] == ["42", "13.1 or 42"]
+    assert [row.shown()[1] for row in (TWO, alike)] == ["42", "13.1 or 42"]
+    assert (TWO.to_json()["mode"], alike.to_json()["mode"]) == (42.0, None)
+    assert replace(TWO, modes=[(42.0, 2 / 3), (13.1, 1 / 3)]).alternatives == [13.1, 42.0]
 
 
 def test_sentences_are_about_what_must_be_known():
