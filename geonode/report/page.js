@@ -96,7 +96,7 @@ async function start() {
   const script = document.createElement('script');
   script.textContent = await unpacked(element('library').textContent);
   document.head.append(script);
-  const figures = [...document.querySelectorAll('figure:not([hidden] *)')];
+  const figures = [...document.querySelectorAll('figure')];
   await Promise.all(figures.map(figure => show(figure.dataset.figure)));
   element('undrawn').remove();
 }
