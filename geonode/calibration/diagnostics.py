@@ -34,10 +34,7 @@ class Diagnostics:
 
     Attributes:
         key: "pls" or "pcr".
-        centre: mean spectrum.
-        rotation: scores are the deviations from it times these.
-        loadings: spectra of the components.
-        sizes: sums of the squared scores of the samples.
+        components: number of components.
         vector: concentration per unit of the signal at every wavelength.
         leverages: of the samples.
         leverage_limit: theirs; None: there are too few samples for one.
@@ -48,21 +45,13 @@ class Diagnostics:
     """
 
     key: str
-    centre: Float[np.ndarray, "wavelength"]
-    rotation: Float[np.ndarray, "wavelength component"]
-    loadings: Float[np.ndarray, "component wavelength"]
-    sizes: Float[np.ndarray, "component"]
+    components: int
     vector: Float[np.ndarray, "wavelength"]
     leverages: Float[np.ndarray, "sample"]
     leverage_limit: float | None
     residuals: Float[np.ndarray, "sample"]
     residual_limit: float | None
     rmsecv: dict[str, Float[np.ndarray, "_tried"]]
-
-    @property
-    def components(self) -> int:
-        """Number of components."""
-        return len(self.sizes)
 
     @property
     def inside(self) -> Bool[np.ndarray, "sample"]:
@@ -96,15 +85,11 @@ class Diagnostics:
         rotation, sizes = fit.rotation[:, :count], fit.sizes[:count]
         centred = spectra - fit.centre
         scores = centred @ rotation
-        loadings = scores.T @ centred / sizes[:, None]
-        left = centred - scores @ loadings
+        left = centred - scores @ (scores.T @ centred / sizes[:, None])
         samples = len(spectra)
         return cls(
             key,
-            fit.centre,
-            rotation,
-            loadings,
-            sizes,
+            count,
             rotation @ fit.slopes[:count],
             1 / samples + np.sum(scores**2 / sizes, axis=1),
             leverage_limit(samples, count),

@@ -57,8 +57,7 @@ def figures(file: CalibratedFile) -> dict[str, Figure]:
         _regression(file),
         _influence(file),
         _components(file),
-        _spectrum(file, "predicted", "predicted spectrum with its 90% interval", measured=False),
-        _spectrum(file, "unknown", "an unknown spectrum and the nearest prediction", measured=True),
+        _predicted(file),
         _metric(file),
     ]
     return {figure.name: figure for figure in found}
@@ -224,10 +223,11 @@ def _components(file: CalibratedFile) -> Figure:
     return Figure("components", what, alt.layer(*layers), tables, 260)
 
 
-def _spectrum(file: CalibratedFile, name: str, what: str, *, measured: bool) -> Figure:
+def _predicted(file: CalibratedFile) -> Figure:
     """A predicted spectrum with its band."""
-    chart = spectrum_chart(file.series, "predicted, 90% interval", measured=measured)
-    return Figure(name, what, chart.add_params(zoom()), {"spectrum": {}})
+    chart = spectrum_chart(file.series, "predicted, 90% interval", measured=False)
+    what = "predicted spectrum with its 90% interval"
+    return Figure("predicted", what, chart.add_params(zoom()), {"spectrum": {}})
 
 
 def _metric(file: CalibratedFile) -> Figure:

@@ -77,16 +77,16 @@ def write_calibration(
         file = replace(file, record=made)
         found = tables(file)
         if isinstance(file, MixtureFile):
-            page = mixture_page(file, found)
+            page = mixture_page(file, found, folder / CALIBRATION)
         else:
-            page = calibration_page(file, found)
+            page = calibration_page(file, found, folder / CALIBRATION)
         (temporary / WORKBOOK).write_bytes(workbook(found))
         for table in found:
             text = csv_text(table.columns, table.rows)
             (temporary / f"{table.name}.csv").write_text(text, encoding="utf-8")
         for one in sorted(temporary.iterdir()):
             page += f"<!-- geonode wrote {one.name} {file_checksum(one)} -->\n"
-        (temporary / PAGE).write_text(page, encoding="utf-8")
+        (temporary / PAGE).write_text(page, encoding="utf-8", errors="replace")  # any name
 
 
 def _written(folder: Path) -> dict[str, str]:

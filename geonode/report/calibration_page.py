@@ -1,10 +1,11 @@
 """The page of a calibration."""
 
-from typing import Any
+import shlex
+from pathlib import Path
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.verdict import NAMES
-from geonode.report.calibration_data import estimator, page_json
+from geonode.report.calibration_data import page_json
 from geonode.report.calibration_figures import drawn_places, figures
 from geonode.report.calibration_tables import (
     components_said,
@@ -13,7 +14,6 @@ from geonode.report.calibration_tables import (
 )
 from geonode.report.kit import Figure
 from geonode.report.page import Markup, Part, Section, escaped, page, parts_html
-from geonode.report.results import interval_columns
 from geonode.report.table import Cell, Table
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import labelled
@@ -30,32 +30,23 @@ GEOMETRY = (
     "The learned metric: where √g is large, a small step of concentration changes the spectrum "
     "much, and concentrations are easily told apart."
 )
-BY_COMMAND = Markup(
-    '<p class="note">This page cannot estimate unknown spectra, because they need preprocessing or '
-    "the calibration is too large. Use <code>geonode estimate FILE --calibration "
-    "calibration.safetensors</code>.</p>"
-)
 
 
-Estimator = dict[str, Any] | None
-"""What the page estimates by, as of `estimator`."""
-
-
-def calibration_page(file: CalibratedFile, tables: list[Table]) -> str:
+def calibration_page(file: CalibratedFile, tables: list[Table], saved: Path) -> str:
     """HTML page of a calibration.
 
     Args:
         file: what it shows.
         tables: tables of the calibration.
+        saved: the calibration file beside it.
     """
     drawn, by_name = figures(file), {table.name: table for table in tables}
-    curve = estimator(file)
     return page(
         f"{file.source}: calibration",
         _first(file, drawn["true"]),
-        _sections(file, drawn, by_name, curve),
-        scripts=("estimate.js", "table.js", "calibration.js"),
-        data=page_json(file, curve),
+        _sections(file, drawn, by_name, saved),
+        scripts=("calibration.js",),
+        data=page_json(file),
         generator=GENERATOR,
     )
 
@@ -121,12 +112,14 @@ def _remarks(file: CalibratedFile) -> str:
 
 
 def _sections(
-    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table], curve: Estimator
+    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table], saved: Path
 ) -> list[Section]:
     """All sections below the first screen."""
     note = Markup('<p class="note" id="curve-note" aria-live="polite"></p>')
     left_out: list[Part] = [drawn["residuals"], tables["calibration"], CHOSEN, tables["validation"]]
     predicted: list[Part] = [_concentration(file), drawn["predicted"]]
+    used = ("controls", "unknowns", "standards", "validated")
+    unknown: list[Part] = [tables[name] for name in used if name in tables]
     return [
         Section("spectra", "Spectra", [drawn["spectra"]]),
         Section("curve", "Calibration curve", [_wavelength(file), drawn["curve"], note]),
@@ -134,7 +127,7 @@ def _sections(
         Section("diagnostics", "Diagnostics of PLS and PCR", _diagnostics(file, drawn, tables)),
         Section("peaks", "Peaks", [tables["peaks"]]),
         Section("predicted", "Predicted spectrum at any concentration", predicted),
-        Section("unknown", "Unknown spectra", _unknown(file, drawn, tables, curve)),
+        Section("unknown", "Unknown spectra", [*unknown, by_command(saved)]),
         Section("limits", "Limits of detection and quantification", [tables["limits"]]),
         Section("next", "What to measure next", [NEXT, tables["next"]]),
         Section("geometry", "Geometry", [GEOMETRY, drawn["posterior_metric"]]),
@@ -186,42 +179,12 @@ def _concentration(file: CalibratedFile) -> Markup:
     )
 
 
-def _unknown(
-    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table], curve: Estimator
-) -> list[Part]:
-    """Estimates of the command, and the place to drop more."""
-    checked = ("controls", "unknowns", "standards", "validated")
-    of_command: list[Part] = [tables[name] for name in checked if name in tables]
-    columns = ["file", "spectrum", "method", *interval_columns(file.unit)]
-    columns += [*interval_columns(file.unit, "geonode "), "geonode set90", "p", "remark"]
-    dropped: list[Part] = [
-        Table("dropped", "", columns, []),
-        Markup(
-            '<div class="controls"><button type="button" id="save-dropped">CSV</button>'
-            '<label>shown <select id="unknown-shown"></select></label></div>'
-        ),
-        drawn["unknown"],
-    ]
-    return [
-        *of_command,
-        BY_COMMAND if curve is None else _drop(curve),
-        Markup(f'<div id="dropped" hidden>{parts_html(dropped)}</div>'),
-    ]
-
-
-def _drop(curve: dict[str, Any]) -> Markup:
-    """The place to drop unknown spectra."""
-    by = "by the method above and by geonode"
-    if "scores" not in curve:
-        by = (
-            "by the method above alone, as the curve of geonode is too large for a page, and says "
-            "whether leverage and Q residual are within their 95% limits"
-        )
+def by_command(saved: Path) -> Markup:
+    """The command that estimates unknown spectra by a calibration file, and what it gives."""
+    words = ["geonode", "estimate", "unknown.csv", "--calibration", str(saved)]
     return Markup(
-        '<div id="drop"><label>Drop a table of unknown spectra here, or choose it: '
-        '<input type="file" id="file" multiple accept=".csv,.txt,.tsv"></label>'
-        '<p class="hint">Text with one column per spectrum, on the axis of the calibration. The '
-        f"page itself estimates it, {by}; nothing is sent anywhere. Workbooks and other kinds of "
-        "files: <code>geonode estimate FILE --calibration calibration.safetensors</code>.</p>"
-        '<p class="note" id="drop-told" aria-live="polite"></p></div>'
+        "<p>Estimate unknown spectra with the calibration file beside this page:</p>\n"
+        f"<p><code>{escaped(shlex.join(words))}</code></p>\n"
+        "<p>It gives estimates with 90% sets and remarks; <code>--control</code> checks samples of "
+        "known concentration, and <code>--out</code> writes all of it with a record.</p>"
     )

@@ -19,7 +19,7 @@ FEW, OF_FEW, OF_MANY = 3, (5, 15), (3, 10)
 WHOLE = 32_767
 """Largest score, as a whole number."""
 
-LOST = 1e-6
+LOST = 1e-7
 """Share of the squared signal that components which are left out may have."""
 
 

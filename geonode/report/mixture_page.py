@@ -2,21 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from geonode.calibration.mixture_file import MixtureFile
 from geonode.report.calibration_data import as_json
+from geonode.report.calibration_page import by_command
 from geonode.report.mixture_data import surfaces
 from geonode.report.mixture_figures import of_pairs, of_substance
 from geonode.report.page import Figure, Markup, Part, Section, escaped, page, parts_html
 from geonode.report.table import Table
 
 GENERATOR = "geonode calibrate"
-
-BY_COMMAND = Markup(
-    '<p class="note">Further spectra are estimated by <code>geonode estimate FILE --calibration '
-    "calibration.safetensors</code>, which is beside this page; the page itself estimates none.</p>"
-)
 
 SHOWN = (0, 1, 3, 4, 7, 9, 10, 11, 12)
 """Columns of the errors above all sections; the figures have every method."""
@@ -42,12 +39,13 @@ NEXT = (
 )
 
 
-def mixture_page(file: MixtureFile, tables: list[Table]) -> str:
+def mixture_page(file: MixtureFile, tables: list[Table], saved: Path) -> str:
     """HTML page of a calibration of several substances.
 
     Args:
         file: what it shows.
         tables: tables of the calibration.
+        saved: the calibration file beside it.
     """
     by_name = {table.name: table for table in tables}
     surface, design = of_pairs(file)
@@ -70,7 +68,7 @@ def mixture_page(file: MixtureFile, tables: list[Table]) -> str:
     used: list[Part] = [by_name[name] for name in ("controls", "validated") if name in by_name]
     if "unknowns" in by_name:
         used[:0] = _parts(by_name["unknowns"], 4, 2 * OF_UNKNOWN)
-    sections.insert(0, Section("unknown", "Unknown spectra", [*used, BY_COMMAND]))
+    sections.insert(0, Section("unknown", "Unknown spectra", [*used, by_command(saved)]))
     if "record" in by_name:
         sections.append(Section("record", "Record", [by_name["record"]]))
     kind = "" if file.is_sound else ' class="bad"'

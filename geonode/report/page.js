@@ -18,7 +18,7 @@ function numbersOf(text, Kind = Float64Array) {
 
 // A number with some significant digits.
 function shown(value, digits = 4) {
-  if (value === null || value === undefined || !isFinite(value)) return '';
+  if (value === null || !isFinite(value)) return '';
   const size = Math.abs(value);
   const text = value && (size >= 1e6 || size < 1e-4)
     ? value.toExponential(digits - 1).replace(/\.?0+e/, 'e').replace('e+', 'e')
@@ -96,7 +96,7 @@ async function start() {
   const script = document.createElement('script');
   script.textContent = await unpacked(element('library').textContent);
   document.head.append(script);
-  const figures = [...document.querySelectorAll('figure:not([hidden] *)')];
+  const figures = [...document.querySelectorAll('figure')];
   await Promise.all(figures.map(figure => show(figure.dataset.figure)));
   element('undrawn').remove();
 }

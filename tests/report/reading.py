@@ -15,7 +15,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
-        if tag not in {"meta", "link", "img", "br"}:
+        if tag not in {"meta", "link", "img", "br", "input"}:
             self._open.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag):

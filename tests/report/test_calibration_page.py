@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +13,11 @@ from openpyxl import load_workbook
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.verdict import Verdict
-from geonode.commands.spectra_file import spectra_parameters
 from geonode.errors import ArtifactError, ParameterError
 from geonode.report.calibration_files import require_folder, write_calibration
-from geonode.report.calibration_page import calibration_page
-from geonode.report.calibration_tables import tables
-from geonode.spectra.series import read_series_csv
 from tests.calibration import beer
 from tests.commands.calling import call
+from tests.report.reading import Page
 from tests.stages.conftest import assert_refused
 
 NAMES = {
@@ -205,13 +203,39 @@ def test_proposals_lie_between_the_levels_and_are_told_apart(series_file):
     assert float(line.split()[0]) == float(f"{amount:.4g}")
 
 
-@pytest.mark.parametrize("steps", [None, "[snv]"])
-def test_a_page_that_cannot_estimate_names_the_command(calibration, series_file, steps):
-    done = read_series_csv(spectra_parameters(series_file, preprocess=steps)).preprocessing
-    found = replace(calibration, series=replace(calibration.series, preprocessing=done))
-    text = calibration_page(found, tables(found))
-    assert ('id="drop"' in text) == (steps is None)
-    assert ("This page cannot estimate unknown spectra" in text) == (steps is not None)
+# the command of the page
+
+
+def command(folder):
+    """Words of the command that the page in a folder shows."""
+    page = Page((folder / "index.html").read_text(encoding="utf-8"))
+    (shown,) = [text for text in page.text if text.startswith("geonode estimate ")]
+    return shlex.split(shown)
+
+
+@pytest.mark.parametrize("name", ["plain", 'it\'s <b>&amp; "$HOME"'])
+def test_the_command_of_the_page_estimates_by_the_file_beside_it(
+    calibration, tmp_path, monkeypatch, name
+):
+    monkeypatch.chdir(tmp_path)
+    Path("unknown.csv").write_text(beer.table({"a": beer.spectra_at([3.5])[0]}), "utf-8")
+    write_calibration(calibration, Path(name))
+    program, *words = command(Path(name))
+    done = call(*words, "--json")
+    assert (program, done.exit_code) == ("geonode", 0), done.output
+    (found,) = json.loads(done.stdout)["unknowns"]
+    assert found["low90 (ppb)"] < 3.5 < found["high90 (ppb)"]
+
+
+def test_a_folder_whose_name_is_no_text_has_a_page(calibration, tmp_path):
+    folder = tmp_path / "a\udcffb"
+    try:
+        folder.touch()
+    except OSError:
+        pytest.skip("no such names on this file system")
+    folder.unlink()
+    write_calibration(calibration, folder)
+    assert command(folder)[-1] == str(tmp_path / "a?b" / "calibration.safetensors")
 
 
 # the folder

@@ -1,6 +1,7 @@
 """The page of several substances in a browser: what it draws, and the surface that it computes."""
 
 import io
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -55,7 +56,7 @@ def mixtures():
 
 @pytest.mark.parametrize("width", [PHONE, SCREEN])
 def test_the_page_of_mixtures_is_drawn_and_follows_its_sliders(mixtures, width, tmp_path):
-    page = mixture_page(mixtures, tables(mixtures))
+    page = mixture_page(mixtures, tables(mixtures), Path("calibration.safetensors"))
     seen, console = browse(tmp_path, page, SCRIPT, width=width)
     assert (console, seen["errors"], seen["loaded"]) == ([], [], [])
     assert (seen["width"], seen["wide"]) == (width, width)
