@@ -1,6 +1,6 @@
 # make repro: install, then run whatever of the pipeline is out of date
 # make test:  install with the test extras, then run the tests but for the slow ones
-# make test-all: run every test, as CI does
+# make test-all: run every test, as CI does, and those of numbers with other vector instructions
 # make coverage: run every test and print which lines of geonode/ and stages/ none of them runs
 # make ablation: what every part of the learning buys, on the series in data/series (eight minutes on two cores)
 # make benchmark: the pipeline against the sequential way of the publication (metrics/sequential.json)
@@ -33,8 +33,14 @@ TYPED = --jaxtyping-packages=geonode,tests.checked
 test: .venv/installed-test
 	$(PYTEST) -m "not slow"
 
+# The rooms of numbers once more, by the instructions of an old processor: they round otherwise.
+OLD = ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 OPENBLAS_CORETYPE=Nehalem
+NUMBERS = tests/posterior tests/estimation tests/mixtures \
+	$(addprefix tests/calibration/test_,invariances.py methods.py verdict.py intervals.py limits.py)
+
 test-all: .venv/installed-test
 	$(PYTEST) $(TYPED)
+	$(OLD) $(PYTEST) -m "not slow" $(NUMBERS)
 
 # Lines by coverage.py, of the processes that run tests; what they start themselves is not counted.
 coverage: .venv/installed-test

@@ -13,6 +13,7 @@ from geonode.errors import SpectraError
 from geonode.spectra.quantities import one_quantity
 from geonode.spectra.sheet import Sheet, joined_amounts, require_values
 from geonode.spectra.table import FEWEST_WAVELENGTHS
+from geonode.ties import first_largest
 
 WIDEST_GAP = 5.0
 """Widest step of an axis to interpolate over, in median steps."""
@@ -106,7 +107,7 @@ def on_common_axis(
             )
         order = slice(None, None, 1 if axis[0] < axis[-1] else -1)
         rising.append((axis[order], spectrum[order]))
-    coarsest = int(np.argmax([np.median(np.diff(axis)) for axis, _ in rising]))
+    coarsest = int(first_largest(np.array([np.median(np.diff(axis)) for axis, _ in rising])))
     low, high = max(axis[0] for axis, _ in rising), min(axis[-1] for axis, _ in rising)
     axis = rising[coarsest][0]
     near = tolerance(axis)

@@ -12,6 +12,7 @@ from geonode.spectra.headers import labelled_level, level
 from geonode.spectra.sheet import Sheet, shortest
 from geonode.spectra.stuck import FLAT, flat_tops, stuck
 from geonode.spectra.table import SpectraTable, without_rounding
+from geonode.ties import first_largest, first_smallest
 
 FAR = 1e3
 """Ratio to the largest of all other values beyond which a value is named: no band is so high."""
@@ -179,7 +180,7 @@ def _orders(table: SpectraTable) -> Iterator[str]:
     centred = table.spectra - table.spectra.mean(axis=0)
     away = np.sqrt(_away(_apart(centred), np.arange(len(levels))))
     # A stray level pulls the lines of both its neighbours, by half of its own distance or more.
-    worst = int(away.argmax())
+    worst = int(first_largest(away))
     others = np.delete(away, range(max(0, worst - 1), min(len(away), worst + 2)))
     usual = float(np.median(others)) if len(others) > 1 else 0.0
     # Noise is in all directions, what a series does in few.
@@ -208,7 +209,7 @@ def _swapped(levels: np.ndarray, apart: Float[np.ndarray, "level level"]) -> Ite
     orders = np.tile(order, (len(pairs), 1))
     np.put_along_axis(orders, pairs, pairs[:, ::-1], axis=1)
     away, then = _away(apart, order), _away(apart, orders).sum(axis=1)
-    best = int(then.argmin())
+    best = int(first_smallest(then))
     first, *inner, last = np.sqrt(apart[orders[best, :-1], orders[best, 1:]])
     if away.sum() <= SWAPPED**2 * then[best]:
         return
