@@ -21,11 +21,11 @@ def app(parameters: Parameters) -> str:
 
     from geonode.compute.device import Device
     from geonode.compute.processes import finished, processes_for
-    from geonode.evaluation.ablation import Networks, by_posteriors, comparisons, table_of
     from geonode.evaluation.evaluate import Job, by_baselines
     from geonode.spectra.folder import parameters_of_folder
     from geonode.spectra.series import read_series_csv
     from geonode.storage.document import write_text
+    from research.ablation import Networks, by_posteriors, comparisons, table_of
 
     block = parameters.ablation
     device = Device.read(DEVICE, parameters.memory_mb)
@@ -56,8 +56,8 @@ def app(parameters: Parameters) -> str:
 
 def rows_of_job(job: "Job | tuple[int, int]", report: "Progress") -> list[dict[str, Any]]:
     """Rows of a method on a measured series, or of so many simulated series of some levels."""
-    from geonode.evaluation.ablation import MEASURED, SIMULATED, simulated
     from geonode.evaluation.evaluate import Job, rows_of
+    from research.ablation import MEASURED, SIMULATED, simulated
 
     if isinstance(job, Job):
         return [row | {"origin": MEASURED} for row in rows_of(job, report)]

@@ -12,19 +12,19 @@ from stages.command import progress, stage
 from stages.paths import DEVICE, METRIC, METRICS, PIPELINE, RECORDS, SPECTRA
 
 if TYPE_CHECKING:
-    from benchmarks.performance.benchmark import Kernels
     from geonode.storage.record import Record
+    from stages.performance.kernels import Kernels
 
 
 @stage("benchmark", also=("memory_mb",))
 def app(parameters: Parameters) -> str:
     """Measure seconds, memory and rates, or compare with the sequential method."""
-    from benchmarks.performance.benchmark import Kernels
     from geonode.compute.device import Device
     from geonode.geometry.learned import LearnedMetrics
     from geonode.spectra.series import read_series
     from geonode.storage.lineage import consistent_artifacts
     from geonode.storage.record import Record
+    from stages.performance.kernels import Kernels
 
     device = Device.read(DEVICE, parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC):
@@ -71,9 +71,9 @@ def _sequential(kernels: "Kernels", records: dict[str, "Record"]) -> str:
     Raises:
         ArtifactError: as `require_whole`.
     """
-    from benchmarks.performance.parity import MiddleFold
-    from benchmarks.sequential import published_calls
     from geonode.storage.document import write_json
+    from research.parity import MiddleFold
+    from research.published_method import published_calls
 
     require_whole(records, kernels.parameters)
     fold = MiddleFold.of(kernels)

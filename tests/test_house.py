@@ -32,7 +32,7 @@ def functions(file):
 
 def test_functions_fit_on_a_screen_and_files_are_short():
     long = []
-    for file in files("geonode", "stages", "benchmarks"):
+    for file in files("geonode", "stages", "research"):
         sizes = [(f.name, f.end_lineno - f.lineno + 1, LONGEST_FUNCTION) for f in functions(file)]
         sizes.append(("", len((ROOT / file).read_text("utf-8").splitlines()), LONGEST_FILE))
         long += [f"{file} {name}: {size} lines" for name, size, most in sizes if size > most]
@@ -126,7 +126,7 @@ BY_HAND = {"prior", "ablation"}  # scripts that a maintainer runs, from the Make
 @cache
 def graph():
     return build_graph(
-        "geonode", "stages", "benchmarks", exclude_type_checking_imports=True, cache_dir=None
+        "geonode", "stages", "research", exclude_type_checking_imports=True, cache_dir=None
     )
 
 

@@ -7,13 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.performance import benchmark, parity
-from benchmarks.performance.timing import Quartiles
 from geonode.compute.device import resolve
 from geonode.parameters_file import read_parameters
 from geonode.storage.document import write_json
 from geonode.storage.record import Record, conditions
+from research import parity
 from stages.paths import DEVICE, METRICS, PIPELINE, RECORDS
+from stages.performance import kernels
+from stages.performance.timing import Quartiles
 from tests.geometry.small_series import LEVELS, small_metrics, small_series
 from tests.stages.conftest import assert_refused
 
@@ -36,8 +37,8 @@ def timed(project, monkeypatch):
         parity=lambda walked: {"walked": agreement}[walked],
     )
     monkeypatch.setattr(parity.MiddleFold, "of", lambda *_: fold)
-    monkeypatch.setattr(benchmark.Kernels, "measure", lambda _: KERNELS)
-    monkeypatch.setattr(benchmark.Kernels, "published_work", lambda _: {"seconds": 100.0})
+    monkeypatch.setattr(kernels.Kernels, "measure", lambda _: KERNELS)
+    monkeypatch.setattr(kernels.Kernels, "published_work", lambda _: {"seconds": 100.0})
     series = small_series(levels=LEVELS)
     monkeypatch.setattr("geonode.spectra.series.read_series", lambda path: series)
     monkeypatch.setattr(
