@@ -41,16 +41,16 @@ coverage: .venv/installed-test
 	$(PYTEST) --cov=geonode --cov=stages --cov-report=term:skip-covered --cov-fail-under=90
 
 ablation: repro
-	python -m stages.ablation
+	python -m research.ablation
 
 benchmark: repro
-	python -m stages.benchmark --sequential-wavelengths 3
+	python -m research.sequential
 
 prior: .venv/installed
-	python -m stages.prior
+	python -m research.prior
 
 mutants: .venv/installed-dev
-	python -m benchmarks.mutants
+	python -m research.mutants
 
 docs: .venv/installed-docs
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict

@@ -1,37 +1,60 @@
-"""Ablation: scores with one part of the learning exchanged at a time, and paired comparisons."""
+"""Ablation: scores with one part of the learning exchanged at a time, and paired comparisons.
+
+`python -m research.ablation` takes the parameters of the pipeline from params.yaml, its device from
+data/device.json, and writes metrics/ablation.csv and metrics/ablation_tests.csv.
+"""
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 import torch
+import typer
 from jaxtyping import Float
 from scipy.stats import t, wilcoxon
 from torch import Tensor
 
 from geonode.compute.device import Device
+from geonode.compute.processes import finished, processes_for
 from geonode.config import Parameters
 from geonode.estimation.model import SpectralModel
 from geonode.evaluation.baselines import BASELINES
-from geonode.evaluation.evaluate import GEONODE, PUBLISHED, Evaluation, by_model
+from geonode.evaluation.evaluate import (
+    GEONODE,
+    PUBLISHED,
+    Evaluation,
+    Job,
+    by_baselines,
+    by_model,
+    rows_of,
+)
 from geonode.learning.blend import Blend
 from geonode.learning.folds import leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
+from geonode.parameters_file import read_parameters
 from geonode.posterior.charts import FAMILIES, LOG
 from geonode.posterior.evidence import Evidence
 from geonode.posterior.prior import packaged_prior
 from geonode.posterior.rule import WeightRule
 from geonode.posterior.smoothers import dictionary
-from geonode.progress import Progress, silent
+from geonode.progress import Progress, bar, silent
+from geonode.spectra.folder import parameters_of_folder
 from geonode.spectra.inspection import proposes_log
-from geonode.spectra.series import Series
+from geonode.spectra.series import Series, read_series_csv
+from geonode.storage.document import write_text
+from geonode.terminal import OneLineCommand, tell
 from research.draws import Draws
 from research.rule_learning import left_out
 from research.simulated_series import simulate
+from stages.paths import DEVICE, METRICS, PARAMETERS
 
 MEASURED, SIMULATED = "measured", "simulated"
+SIMULATED_LEVELS = (4, 5, 6, 8, 12)
+SEED = 2000  # of the simulated series, different from those behind the prior
+
 LEARNED, INITIAL, FLAT = "posterior", "posterior, weights not learned", "posterior, flat metric"
 BLEND, PATH = "blend", "path, end to end"
 PATH_FLAT, PATH_SHARED = "path, flat metric", "path, one leaking metric"
@@ -119,11 +142,13 @@ class Networks:
     """The blend, and the published method with metrics learned, flat and leaking.
 
     Attributes:
-        parameters: the blocks `inner`, `metric` and `decoders`, with the seed.
+        parameters: the blocks `inner`, `metric` and `decoders`.
+        seed: seed of metrics and decoders, in place of theirs.
         device: device to train on.
     """
 
     parameters: Parameters
+    seed: int
     device: Device
 
     def __call__(self, series: Series, report: Progress = silent) -> dict[str, Evaluation]:
@@ -146,8 +171,9 @@ class Networks:
         inner = self.parameters.inner
         if kind == "path":
             inner = inner.model_copy(update={"members": 0})
-        metric = self.parameters.metric.model_copy(update={"learning": learning})
-        decoders = self.parameters.decoders.model_copy(update={"kind": kind})
+        seeded = {"seed": self.seed}
+        metric = self.parameters.metric.model_copy(update=seeded | {"learning": learning})
+        decoders = self.parameters.decoders.model_copy(update=seeded | {"kind": kind})
         blocks = {"inner": inner, "metric": metric, "decoders": decoders}
         parameters = self.parameters.model_copy(update=blocks)
         return by_model(SpectralModel.fit(series, parameters, self.device))
@@ -239,3 +265,60 @@ def paired_test(
         "better": int((logarithms < 0).sum()),
         "worst": float(np.exp(logarithms.max())),
     }
+
+
+# the command
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command(cls=OneLineCommand)
+def main(
+    folder: Annotated[
+        Path, typer.Option(help="Folder of files of spectra, one per series.")
+    ] = Path("data/series"),
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Seeds of metrics and decoders: 0, 1, ...; one run each.")
+    ] = 3,
+    count: Annotated[
+        int,
+        typer.Option("--simulated", min=1, help="Simulated series of each of five level counts."),
+    ] = 200,
+) -> None:
+    """Score posterior, blend and published method, whole and in parts, on every series."""
+    parameters = read_parameters(PARAMETERS)
+    device = Device.read(DEVICE, parameters.memory_mb)
+    found = {
+        name: read_series_csv(own)
+        for name, own in parameters_of_folder(folder, parameters.spectra).items()
+    }
+    jobs: list[Job | tuple[int, int]] = [(levels, count) for levels in SIMULATED_LEVELS]
+    jobs += [Job(*one, method) for method in (by_posteriors, by_baselines) for one in found.items()]
+    processes = processes_for(len(jobs) + len(found) * seeds, device.kind)
+    shared = device.shared(processes)
+    jobs += [
+        Job(*one, Networks(parameters, seed, shared), seed)
+        for seed in range(seeds)
+        for one in found.items()
+    ]
+    rows = []
+    with bar("ablation", len(jobs)) as report:
+        for _, of_job in finished(rows_of_job, jobs, processes, lambda _: None):
+            rows += of_job
+            report(1)
+    table = table_of(rows)
+    for name, one in (("ablation", table), ("ablation_tests", comparisons(table))):
+        text = one.to_csv(index=False, lineterminator="\n", na_rep="nan" if "p" in one else "")
+        write_text(METRICS / f"{name}.csv", text)
+    tell(f"{len(rows)} rows of {len(found)} series -> {METRICS / 'ablation.csv'}")
+
+
+def rows_of_job(job: Job | tuple[int, int], report: Progress) -> list[dict[str, Any]]:
+    """Rows of a method on a measured series, or of so many simulated series of some levels."""
+    if isinstance(job, Job):
+        return [row | {"origin": MEASURED} for row in rows_of(job, report)]
+    return [row | {"origin": SIMULATED} for row in simulated(*job, SEED)]
+
+
+if __name__ == "__main__":
+    app()

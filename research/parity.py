@@ -53,16 +53,17 @@ class MiddleFold(Kernels):
 
     Attributes:
         features: of the geodesics of the pipeline, of the first member at all wavelengths.
+        wavelengths: number of wavelengths, at most.
     """
 
     features: Float[np.ndarray, "member fold pair wavelength feature"]
+    wavelengths: int
 
     @classmethod
-    def of(cls, kernels: Kernels) -> "MiddleFold":
+    def of(cls, kernels: Kernels, wavelengths: int) -> "MiddleFold":
         """The fold of what is timed."""
         features = kernels.features_at(np.arange(len(kernels.series.axis)))
-        inputs = kernels.learned, kernels.series, kernels.device, kernels.parameters
-        return cls(*inputs, features)
+        return cls(**vars(kernels), features=features, wavelengths=wavelengths)
 
     @property
     def middle(self) -> int:
@@ -77,8 +78,7 @@ class MiddleFold(Kernels):
     @property
     def chosen(self) -> Int[np.ndarray, "training"]:
         """Indices of the wavelengths."""
-        wanted = self.parameters.benchmark.sequential_wavelengths
-        return training_wavelengths(len(self.series.axis), wanted)
+        return training_wavelengths(len(self.series.axis), self.wavelengths)
 
     @property
     def stored(self) -> PathFeatures:

@@ -1,18 +1,21 @@
 """Learn the prior of the package again, from simulated series alone. It takes hours on a CPU."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
+import numpy as np
+import torch
 import typer
 
+from geonode.compute.device import Device, resolve
+from geonode.config import PrecisionParameters
 from geonode.machine import usable_cores
+from geonode.posterior.prior import PROBABILITIES, Prior, packaged_prior
+from geonode.progress import bar
 from geonode.terminal import OneLineCommand
-
-if TYPE_CHECKING:
-    from geonode.compute.device import Device
-    from geonode.posterior.prior import Prior
-    from research.rule_learning import LearningParameters
+from research.rule_learning import LearningParameters, learn_rule
+from research.simulated_sets import LEVELS, calibrated
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -41,13 +44,6 @@ def main(
 
     The new file is part of the package: check it with `make ablation` before keeping it.
     """
-    from geonode.compute.device import resolve
-    from geonode.config import PrecisionParameters
-    from geonode.posterior.prior import packaged_prior
-    from geonode.progress import bar
-    from research.rule_learning import LearningParameters
-    from research.simulated_sets import LEVELS, calibrated
-
     where = resolve(device, PrecisionParameters(training="float32", geometry="auto"))
     parameters = LearningParameters(seed, networks, width, steps)
     prior = _learned(parameters, where) if learn else packaged_prior()
@@ -57,18 +53,8 @@ def main(
     replace(found, provenance=provenance).write(out)
 
 
-def _learned(parameters: "LearningParameters", device: "Device") -> "Prior":
+def _learned(parameters: LearningParameters, device: Device) -> Prior:
     """Prior with a new rule, not yet calibrated."""
-    from dataclasses import asdict
-
-    import numpy as np
-    import torch
-
-    from geonode.posterior.prior import PROBABILITIES, Prior
-    from geonode.progress import bar
-    from research.rule_learning import learn_rule
-    from research.simulated_sets import LEVELS
-
     with bar("learning weights", parameters.steps) as report:
         rule, history = learn_rule(parameters, device.place, report)
     recent = float(np.mean(history[-100:]))

@@ -1,1 +1,1 @@
-"""Seconds of the computations on a device, and of the sequential method."""
+"""What the stage `benchmark` measures: computations on a device, beside their least time."""

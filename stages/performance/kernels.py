@@ -15,14 +15,10 @@ from geonode.config import DecodersParameters, Parameters
 from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.metric import Metric
-from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.learning.batches import batches_of
 from geonode.learning.context import TrainingRun
-from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_one_out, training_wavelengths
-from geonode.learning.objective import fit
 from geonode.learning.path_decoder import PathDecoders, PathDecoding
 from geonode.learning.path_features import DECODER_SIZES, path_features
 from geonode.learning.trainer import WARM_UP
@@ -44,7 +40,6 @@ PASSES = {"cpu": 1, "mps": 10, "cuda": 100}  # that are timed together
 SAMPLED_SECONDS = 3.0  # of a training during which a GPU is looked at
 
 TOLERANCE, LARGEST_DEGREE = 1e-8, 512  # of an expansion whose grid is right to 1e-6
-PUBLISHED_EPOCHS = 500
 STATIONS = {"cpu": 30, "cuda": 100, "mps": 30}
 """Number of concentrations between which geodesics are timed. On a CPU the result then has 25 MB;
 for a larger one, new memory from the system takes longer than the computation."""
@@ -60,17 +55,19 @@ class Kernels:
         learned: trained metrics, of which the first is used.
         series: levels and wavelengths.
         device: device and number formats.
-        parameters: the blocks `christoffel`, `decoders` and `benchmark` are used.
+        parameters: the blocks `christoffel` and `decoders` are used.
+        repeats: repetitions of every short timing.
     """
 
     learned: LearnedMetrics
     series: Series
     device: Device
     parameters: Parameters
+    repeats: int
 
     def measure(self) -> dict[str, Measured]:
         """Rates of the device, and grid, geodesics and training, by the keys of the metrics."""
-        geometry = Rates.of(self.device, self.device.geometry, self.parameters.benchmark.repeats, 1)
+        geometry = Rates.of(self.device, self.device.geometry, self.repeats, 1)
         grid, of_grid = self.grid(geometry)
         of_geodesics = self.geodesics(grid, geometry)
         of_training, training = self.training()
@@ -83,22 +80,6 @@ class Kernels:
             "christoffel": of_grid,
             "geodesics": of_geodesics,
             "training": of_training,
-        }
-
-    def published_work(self) -> Measured:
-        """Seconds of what the publication computes for every level left out and one member.
-
-        Metrics are learned at all wavelengths in as many epochs as the publication's, every
-        geodesic is solved on the grid with its features, and decoders take as many epochs as the
-        metrics, each the median of some.
-        """
-        folds, wide = self.series.signal.shape
-        epoch, _, _ = self._epoch(folds, wide)
-        geometry, training = self.geometry_of_folds(), PUBLISHED_EPOCHS * epoch.median
-        return {
-            "geometry_seconds": geometry,
-            "training_seconds": training,
-            "seconds": geometry + training,
         }
 
     def grid(self, rates: Rates) -> tuple[Grid, Measured]:
@@ -114,7 +95,7 @@ class Kernels:
             )
 
         def measured(call: Callable[[], object]) -> Quartiles:
-            return time_calls(call, self.parameters.benchmark.repeats, device.synchronise)
+            return time_calls(call, self.repeats, device.synchronise)
 
         expanded = source()
         degree = len(expanded.coefficients[0])
@@ -131,7 +112,7 @@ class Kernels:
 
     def geodesics(self, grid: Grid, rates: Rates) -> Measured:
         """Timing of all pairs of stations at every wavelength, with velocities and features."""
-        device, repeats = self.device, self.parameters.benchmark.repeats
+        device, repeats = self.device, self.repeats
         wavelengths = on_device(self.series.wavelengths, device.place, device.geometry)
         stations = STATIONS[device.kind]
         positions = uniform_nodes(stations, device.place, device.geometry)
@@ -151,45 +132,17 @@ class Kernels:
             "ratio_to_floor": work.ratio(joining, rates),
         }
 
-    def geometry_of_folds(self) -> float:
-        """Seconds of metrics, grids and geodesics of `published_work`."""
-        device, (levels, wide) = self.device, self.series.signal.shape
-        block = self.parameters.metric.model_copy(
-            update={"members": 1, "epochs": PUBLISHED_EPOCHS, "wavelengths": wide}
-        )
-        run = TrainingRun(leave_one_out(levels)[:-1], 1, device)
-        nodes = uniform_nodes(self.parameters.christoffel.resolution, device.place, device.geometry)
-        wavelengths = on_device(self.series.wavelengths, device.place, device.geometry)
-        charts = self.learned.positions(self.series.concentrations)[:-1]
-        start = time.perf_counter()
-        network, _ = fit(EndToEnd(self.series, charts, block), run)
-        metrics = Metric(network.to(device.reference, torch.float64))
-        expansion = self.parameters.christoffel
-        source = ChebyshevSource.of(
-            metrics,
-            torch.from_numpy(self.series.wavelengths),
-            tolerance=expansion.expansion_tolerance,
-            largest_degree=expansion.largest_degree,
-        )
-        for fold, stations in enumerate(on_device(charts, device.place, device.geometry)):
-            form = ClosedForm(source.grid(fold, nodes))
-            problem = BoundaryValueProblem.all_pairs(stations)
-            solution = form.solve(problem, self.parameters.geodesics.tolerance)
-            form.stations(stations, wavelengths).every_path(solution.v0)
-        device.synchronise()
-        return time.perf_counter() - start
-
     def training(self) -> tuple[Measured, Rates]:
         """Timing of an epoch of path decoders, forward and backward, and of their predictions.
 
         As many levels and wavelengths take part as `MOST_FOLDS` and `MOST_ROWS` allow.
         """
-        device, repeats = self.device, self.parameters.benchmark.repeats
+        device, repeats = self.device, self.repeats
         levels, wide = self.series.signal.shape
         folds = min(levels, MOST_FOLDS)
         pairs = len(leave_one_out(levels)[0].training_pairs)
         wavelengths = max(1, min(wide, MOST_ROWS // (folds * pairs)))
-        epoch, run, features = self._epoch(folds, wavelengths)
+        epoch, run, features = self.epoch(folds, wavelengths)
         block = self._block(wavelengths).model_copy(update={"epochs": 1})
         decoders, _ = PathDecoders.fit(self.series, features, block, run)
         gpu: Sampled = {}
@@ -231,7 +184,7 @@ class Kernels:
             prepared.loss().sum().backward()
 
         def seconds(call: Callable[[], object]) -> float:
-            once, repeats = _as_trained(call, device), self.parameters.benchmark.repeats
+            once, repeats = _as_trained(call, device), self.repeats
 
             def several() -> None:
                 for _ in range(calls):
@@ -247,13 +200,13 @@ class Kernels:
             "backward_ms": 1e3 * (whole - forward),
         }
 
-    def _epoch(
+    def epoch(
         self, folds: int, wavelengths: int
     ) -> tuple[Quartiles, TrainingRun, Float[np.ndarray, "1 fold pair training feature"]]:
         """Seconds of an epoch of the decoders of some folds; their run and their features."""
         run = TrainingRun(leave_one_out(len(self.series.concentrations))[:folds], 1, self.device)
         features = self.features_at(training_wavelengths(len(self.series.axis), wavelengths))
-        block, repeats = self._block(wavelengths), self.parameters.benchmark.repeats
+        block, repeats = self._block(wavelengths), self.repeats
         return time_training(self.series, features, block, run, repeats), run, features
 
     def features_at(

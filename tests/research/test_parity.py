@@ -24,8 +24,7 @@ def fold(epochs=30, wavelengths=2):
     signal = np.log1p(LEVELS / 10)[:, None] * np.cos(axis / 300) + 0.1 * np.sin(LEVELS)[:, None]
     series = Series(LEVELS, axis, signal, Chart.of("linear", None, LEVELS), {})
     device = resolve("cpu", PrecisionParameters(training="float64", geometry="float64"))
-    changes = {"benchmark__sequential_wavelengths": wavelengths, "decoders__epochs": epochs}
-    return MiddleFold.of(kernels(series, device, **changes))
+    return MiddleFold.of(kernels(series, device, decoders__epochs=epochs), wavelengths)
 
 
 def test_the_sequential_way_is_timed_per_metric_call(monkeypatch):

@@ -36,9 +36,9 @@ def kernels(series, device, **changes):
     folds = len(series.concentrations) + 1
     network = Perceptron.initial(SIZES, [(0, fold) for fold in range(folds)])
     learned = LearnedMetrics(network, [series.chart] * folds)
-    given = {"christoffel.resolution": 50, "benchmark.repeats": 2}
+    given = {"christoffel.resolution": 50}
     changes = given | {key.replace("__", "."): value for key, value in changes.items()}
-    return Kernels(learned, series, device, read_parameters(Path("params.yaml"), changes))
+    return Kernels(learned, series, device, read_parameters(Path("params.yaml"), changes), 2)
 
 
 @pytest.fixture
@@ -47,7 +47,6 @@ def small(monkeypatch):
     monkeypatch.setattr(floors, "EDGE", {"cpu": 64})
     monkeypatch.setattr(floors, "COPIED_BYTES", {"cpu": 2**16})
     monkeypatch.setattr(timings, "STATIONS", {"cpu": 4})
-    monkeypatch.setattr(timings, "PUBLISHED_EPOCHS", 3)
 
 
 @pytest.mark.usefixtures("small")
