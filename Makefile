@@ -28,7 +28,7 @@ repro: .venv/installed
 PYTEST = env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 python -m pytest -n auto \
 	--dist loadfile --no-loadscope-reorder
 # Checks the annotations of every call, which takes a quarter more time.
-TYPED = --jaxtyping-packages=geonode,tests.checked
+TYPED = --jaxtyping-packages=geonode,research,tests.checked
 
 test: .venv/installed-test
 	$(PYTEST) -m "not slow"

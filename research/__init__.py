@@ -1,1 +1,1 @@
-"""Benchmarks run by hand; their results are in docs/."""
+"""What made the product and judges it, run by hand: the simulator, learning and comparisons."""

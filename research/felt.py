@@ -40,7 +40,7 @@ def main(turns: Annotated[int, typer.Option(min=1, help="Runs of every command."
             given = placed.split()
             _seconds(given)  # compiles, fills caches
             found = Quartiles.of([_seconds(given) for _ in range(turns)])
-            typer.echo(f"{name}: {found.median:.2f} s ({found.q25:.2f} to {found.q75:.2f})")
+            typer.echo(f"{name}: {found} s")
 
 
 def _simulated(folder: Path) -> None:

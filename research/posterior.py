@@ -3,8 +3,6 @@
 python -m research.posterior --device cuda
 """
 
-import time
-from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -20,6 +18,7 @@ from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import packaged_prior
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
+from stages.performance.timing import time_calls
 
 LEVELS, WAVELENGTHS, NOISE, TURNS = 10, 601, 0.003, 5
 TARGETS = (1, 32, 512)
@@ -28,15 +27,17 @@ TARGETS = (1, 32, 512)
 @one_thread()
 def main(device: Literal["auto", "cpu", "cuda"] = "auto") -> None:
     """Print medians, and how far the device is from the CPU."""
-    place, series = resolve(device, PrecisionParameters()).reference, _series()
+    chosen, series = resolve(device, PrecisionParameters()), _series()
     *folds, whole = leave_one_out(LEVELS)
-    here = PosteriorDecoders(packaged_prior(place))
+    here = PosteriorDecoders(packaged_prior(chosen.reference))
     low, high = series.concentrations[[0, -1]].tolist()
     for count in TARGETS:
         at = np.linspace(low, high, count)
-        seconds = _median(partial(here.predict, whole, series, at, None))
+        work = partial(here.predict, whole, series, at, None)
+        seconds = time_calls(work, TURNS, chosen.synchronise).median
         typer.echo(f"{count} targets of one fold: {1e3 * seconds / count:.3f} ms each")
-    seconds = _median(partial(here.predict_left_out, folds, series, None))
+    left_out = partial(here.predict_left_out, folds, series, None)
+    seconds = time_calls(left_out, TURNS, chosen.synchronise).median
     typer.echo(f"{LEVELS} levels left out: {1e3 * seconds / LEVELS:.3f} ms each")
     on_cpu = PosteriorDecoders(packaged_prior(torch.device("cpu")))
     found, expected = (one.predict(whole, series, at, None).spectra for one in (here, on_cpu))
@@ -54,17 +55,6 @@ def _series() -> Series:
     names = ("signal", "signal_unit", "axis", "axis_unit", "concentration_unit")
     labels = dict.fromkeys(names, "1")
     return Series(levels, axis, signal, Chart.of("linear", None, levels), labels)
-
-
-def _median(work: Callable[[], object]) -> float:
-    """Median seconds of a function that ends on the host, after a turn without measurement."""
-    work()
-    seconds = []
-    for _ in range(TURNS):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return float(np.median(seconds))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """What is compared with the sequential method, without solving anything by it."""
 
 import json
-from contextlib import nullcontext
 from dataclasses import asdict
 from types import SimpleNamespace
 
@@ -16,10 +15,9 @@ from research import parity, sequential
 from stages.paths import METRICS, PIPELINE, RECORDS
 from stages.performance.kernels import Kernels
 from stages.performance.timing import Quartiles
-from tests.geometry.small_series import LEVELS, small_metrics, small_series
 from tests.stages.conftest import assert_refused
 from tests.stages.performance.test_kernels import kernels, series_of
-from tests.stages.test_benchmark import leave_records
+from tests.stages.test_benchmark import leave_run
 
 
 def run():
@@ -28,8 +26,8 @@ def run():
 
 @pytest.fixture
 def timed(project, monkeypatch):
-    """A project whose stages left records, and timings of a device that is not there."""
-    leave_records(project)
+    """A project after a run, and timings of a device that is not there."""
+    leave_run(project, monkeypatch, sequential, sequential)
     call, agreement = Quartiles(2e-4, 1e-4, 4e-4), parity.Parity(1e-6, 2e-5, 3e-4, 0.9, 0.8)
     fold = SimpleNamespace(
         rows=[(0, 0)] * 75,
@@ -38,10 +36,6 @@ def timed(project, monkeypatch):
     )
     monkeypatch.setattr(parity.MiddleFold, "of", lambda *_: fold)
     monkeypatch.setattr(sequential, "published_work", lambda _: {"seconds": 100.0})
-    series = small_series(levels=LEVELS)
-    monkeypatch.setattr(sequential, "read_series", lambda path: series)
-    monkeypatch.setattr(sequential.LearnedMetrics, "read", lambda path: small_metrics(series))
-    monkeypatch.setattr(sequential, "consistent_artifacts", lambda *_: nullcontext())
 
 
 @pytest.mark.usefixtures("unchecked", "timed")

@@ -6,7 +6,10 @@ from dataclasses import asdict
 
 import pytest
 
+import geonode.spectra.series
+import geonode.storage.lineage
 from geonode.compute.device import resolve
+from geonode.geometry.learned import LearnedMetrics
 from geonode.parameters_file import read_parameters
 from geonode.storage.document import write_json
 from geonode.storage.record import Record, conditions
@@ -18,27 +21,25 @@ from tests.stages.conftest import assert_refused
 KERNELS = {"geodesics": {"per_second": 1e8}, "training": {"trained_per_second": 1e6}}
 
 
-def leave_records(project):
-    """Of every stage of the pipeline, and the device, as a run here leaves them."""
+def leave_run(project, monkeypatch, reading, lineage):
+    """Records of a whole run here, and small spectra and metrics, by the modules that read them."""
     found = read_parameters(project / "params.yaml")
     here = conditions(found.engine.model_dump(mode="json"))
     for place, name in enumerate(PIPELINE):
         record = Record(10.0 + place, 100.0 + place, None, True, here)
         write_json(RECORDS / f"{name}.json", asdict(record))
     write_json(DEVICE, resolve("cpu", found.precision).describe())
+    series = small_series(levels=LEVELS)
+    monkeypatch.setattr(reading, "read_series", lambda path: series)
+    monkeypatch.setattr(lineage, "consistent_artifacts", lambda *_: nullcontext())
+    monkeypatch.setattr(LearnedMetrics, "read", lambda path: small_metrics(series))
 
 
 @pytest.fixture
 def timed(project, monkeypatch):
-    """A project whose stages left records, and timings of a device that is not there."""
-    leave_records(project)
+    """A project after a run, and timings of a device that is not there."""
+    leave_run(project, monkeypatch, geonode.spectra.series, geonode.storage.lineage)
     monkeypatch.setattr(kernels.Kernels, "measure", lambda _: KERNELS)
-    series = small_series(levels=LEVELS)
-    monkeypatch.setattr("geonode.spectra.series.read_series", lambda path: series)
-    monkeypatch.setattr(
-        "geonode.geometry.learned.LearnedMetrics.read", lambda path: small_metrics(series)
-    )
-    monkeypatch.setattr("geonode.storage.lineage.consistent_artifacts", lambda *_: nullcontext())
 
 
 @pytest.mark.usefixtures("unchecked", "timed")
