@@ -28,7 +28,7 @@ repro: .venv/installed
 PYTEST = env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 python -m pytest -n auto \
 	--dist loadfile --no-loadscope-reorder
 # Checks the annotations of every call, which takes a quarter more time.
-TYPED = --jaxtyping-packages=geonode,tests.checked
+TYPED = --jaxtyping-packages=geonode,research,tests.checked
 
 test: .venv/installed-test
 	$(PYTEST) -m "not slow"
@@ -47,16 +47,16 @@ coverage: .venv/installed-test
 	$(PYTEST) --cov=geonode --cov=stages --cov-report=term:skip-covered --cov-fail-under=90
 
 ablation: repro
-	python -m stages.ablation
+	python -m research.ablation
 
 benchmark: repro
-	python -m stages.benchmark --sequential-wavelengths 3
+	python -m research.sequential
 
 prior: .venv/installed
-	python -m stages.prior
+	python -m research.prior
 
 mutants: .venv/installed-dev
-	python -m benchmarks.mutants
+	python -m research.mutants
 
 docs: .venv/installed-docs
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict

@@ -312,26 +312,7 @@ class ValidateParameters(Block):
 class BenchmarkParameters(Block):
     """Timing."""
 
-    sequential_wavelengths: NonNegativeInt = Field(
-        default=0,
-        description="wavelengths at which the sequential method runs one fold; 0: no comparison",
-    )
     repeats: PositiveInt = Field(default=5, description="repetitions of every short timing")
-
-
-class AblationParameters(Block):
-    """Series and seeds of the ablation."""
-
-    folder: Text = Field(
-        default="data/series", description="folder of files of spectra, one per series"
-    )
-    seeds: Annotated[list[Seed], Field(min_length=1)] = Field(
-        default=[0, 1, 2], description="seeds of metrics and decoders, one run each"
-    )
-    simulated: PositiveInt = Field(
-        default=200,
-        description="simulated series to score the posterior on, of each of five numbers of levels",
-    )
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -372,10 +353,3 @@ class Parameters(Block):
     decoders: DecodersParameters = DecodersParameters()
     validation: ValidateParameters = Field(default=ValidateParameters(), alias="validate")
     benchmark: BenchmarkParameters = BenchmarkParameters()
-    ablation: AblationParameters = AblationParameters()
-
-    def seeded(self, seed: int) -> "Parameters":
-        """Copy with another seed of metrics and decoders."""
-        metric = self.metric.model_copy(update={"seed": seed})
-        decoders = self.decoders.model_copy(update={"seed": seed})
-        return self.model_copy(update={"metric": metric, "decoders": decoders})

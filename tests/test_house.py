@@ -32,17 +32,18 @@ def functions(file):
 
 def test_functions_fit_on_a_screen_and_files_are_short():
     long = []
-    for file in files("geonode", "stages", "benchmarks"):
+    for file in files("geonode", "stages", "research"):
         sizes = [(f.name, f.end_lineno - f.lineno + 1, LONGEST_FUNCTION) for f in functions(file)]
         sizes.append(("", len((ROOT / file).read_text("utf-8").splitlines()), LONGEST_FILE))
         long += [f"{file} {name}: {size} lines" for name, size, most in sizes if size > most]
     assert not long
 
 
+SCRIPTS = [path.relative_to(ROOT).as_posix() for path in (ROOT / "stages").glob("*.py")]
 GROUND = [f"geonode/{name}.py" for name in ("cli", "config", "errors", "progress", "terminal")]
 WITHOUT = {
     "what needs no tensors": (
-        [*files("geonode/spectra", "geonode/commands", "stages"), *GROUND],
+        [*files("geonode/spectra", "geonode/commands"), *SCRIPTS, *GROUND],
         {"torch", "altair", "sklearn", "scipy"},
     ),
     "estimates by a file": (
@@ -120,13 +121,13 @@ WITHOUT_EFFECT = {"engine", "memory_mb"}  # parameters that change no byte of a 
 ALIASES = {"validation": "validate"}  # attributes of Parameters that are no key of the file
 ONLY_SHOWN = {f"geonode/{name}.py" for name in ("errors", "progress", "terminal", "usage")}
 OF_PRESETS = {f"geonode/{name}.py" for name in ("config", "parameters_file")}
-BY_HAND = {"prior", "ablation"}  # scripts that a maintainer runs, from the Makefile
+OF_EVERY_STAGE = {f"stages/{name}.py" for name in ("__init__", "command", "paths")}
 
 
 @cache
 def graph():
     return build_graph(
-        "geonode", "stages", "benchmarks", exclude_type_checking_imports=True, cache_dir=None
+        "geonode", "stages", "research", exclude_type_checking_imports=True, cache_dir=None
     )
 
 
@@ -142,11 +143,12 @@ def test_stages_explain_themselves_and_depend_on_their_script(name):
 def test_stages_depend_on_every_room_and_file_that_they_import(name):
     imported = graph().find_upstream_modules(f"stages.{name}")
     parts = {"/".join(module.split(".")[:2]) for module in imported if "." in module}
-    code = {part if (ROOT / part).is_dir() else f"{part}.py" for part in parts} - ONLY_SHOWN
+    code = {part if (ROOT / part).is_dir() else f"{part}.py" for part in parts}
+    code -= ONLY_SHOWN | OF_EVERY_STAGE
     if "preset" not in PIPELINE[name].get("params", ()):
         code -= OF_PRESETS
-    declared = {path for path in PIPELINE[name]["deps"] if path.startswith(("geonode", "bench"))}
-    assert declared == {one for one in code if not one.startswith("stages")}
+    declared = {path for path in PIPELINE[name]["deps"] if path.startswith(("geonode", "stages"))}
+    assert declared == code | {f"stages/{name}.py"}
 
 
 def parameters_read(name):
@@ -177,13 +179,10 @@ def test_stages_depend_on_the_parameters_that_they_read(name):
     assert all(any(is_within(key, other) for key in read) for other in declared)
 
 
-def test_every_script_is_a_stage_or_run_by_hand():
-    scripts = {Path(file).stem for file in files("stages")} - {"__init__", "command", "paths"}
-    assert scripts - BY_HAND == set(PIPELINE)
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert all(f"python -m stages.{name}" in makefile for name in BY_HAND)
+def test_every_script_is_a_stage():
+    assert set(SCRIPTS) - OF_EVERY_STAGE == {f"stages/{name}.py" for name in PIPELINE}
 
 
 def test_every_parameter_is_one_of_a_stage():
     declared = {key.split(".")[0] for stage in PIPELINE.values() for key in stage.get("params", ())}
-    assert declared | WITHOUT_EFFECT | BY_HAND >= set(PARAMETERS) >= declared
+    assert declared | WITHOUT_EFFECT >= set(PARAMETERS) >= declared

@@ -22,7 +22,7 @@ of freedom, where the size of an error is its geometric mean over the directions
 Such a likelihood is tempered: it is no probability of the spectrum, but a loss by which to update a
 prior. k (`EXPECTED`), a, d, v and f were chosen by the mean log posterior density of the
 concentrations of left-out levels of simulated series, and the size of the sets is calibrated on
-these (`geonode.estimation.simulated_sets`).
+these (`research.simulated_sets`).
 
 The residual of a spectrum in other directions is no evidence about its concentration, but shows
 whether the spectrum belongs to the series at all. It is compared with the novelty of the training
@@ -47,8 +47,7 @@ from geonode.estimation.range import NODES, knots_over_range, nodes_on_metric
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.posterior_decoder import FoldPosterior, PosteriorDecoders
 from geonode.learning.predicted import Predicted
-from geonode.posterior.prior import Prior, packaged_prior
-from geonode.posterior.simulated_series import WAVELENGTHS
+from geonode.posterior.prior import WAVELENGTHS, Prior, packaged_prior
 from geonode.spectra.series import Series
 
 CREDIBLE = 0.9

@@ -23,8 +23,11 @@ PACKAGED = Path(__file__).parent / "prior.safetensors"
 PROBABILITIES = (0.5, 0.8, 0.9, 0.95)
 """Nominal coverages of the intervals."""
 
+WAVELENGTHS = 48
+"""Wavelengths of the simulated spectra that the rule was learned from."""
+
 CALIBRATED = ("counts", "half_widths", "masses")
-"""Attributes of a prior that `geonode.estimation.simulated_sets` finds."""
+"""Attributes of a prior that `research.simulated_sets` finds."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 The weight of a smoother is a function of the evidence for it, of its description, and of averages
 of the evidence for all smoothers (deep sets). The logit starts at that of the leave-one-out error
 to the power of -4. A second output is the expected error. The networks were fitted to simulated
-series, never to a measured one (`geonode.posterior.rule_learning`).
+series, never to a measured one (`research.rule_learning`).
 
 Source: M. Zaheer et al., Deep Sets, NeurIPS 2017 (functions of sets).
 """

@@ -109,7 +109,7 @@ def test_what_they_import_uses_no_device():
     """For a GPU that was used before a fork is lost after it."""
     refused = "; ".join(f"torch.cuda.{name} = None" for name in ("is_available", "device_count"))
     learning = "geonode.learning.metric_learning, geonode.learning.blend"
-    scoring = "geonode.evaluation.panel, geonode.evaluation.ablation"
+    scoring = "geonode.evaluation.panel, research.ablation"
     code = f"import torch; {refused}; import {learning}, {scoring}"
     subprocess.run([sys.executable, "-c", code], check=True)
 

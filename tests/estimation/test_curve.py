@@ -10,8 +10,7 @@ from geonode.estimation.posterior import estimate
 from geonode.estimation.range import NODES, knots_over_range
 from geonode.learning.folds import leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
-from geonode.posterior.prior import packaged_prior
-from geonode.posterior.simulated_series import WAVELENGTHS
+from geonode.posterior.prior import WAVELENGTHS, packaged_prior
 from geonode.spectra.replicates import Replicates
 from tests.estimation.known import LEVELS, W, bent, holds, noise, series_of, straight, whole
 

@@ -3,7 +3,6 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from benchmarks.simulated_mixtures import simulate_mixtures
 from geonode.errors import MixtureError, SpectraError
 from geonode.mixtures import mixture
 from geonode.mixtures.design import Design
@@ -21,7 +20,8 @@ from geonode.mixtures.mixture import (
     _joined,
     _second_moment,
 )
-from geonode.posterior.draws import Draws
+from research.draws import Draws
+from research.simulated_mixtures import simulate_mixtures
 from tests.mixtures import beer
 
 KNOWN = beer.amounts(18, 2)

@@ -20,8 +20,7 @@ STAGES = {
     "decoders": ["members", "epochs", "kind", "learning-rate", "preset", "inner-levels"],
     "validate": ["bands"],
     "report": [],
-    "benchmark": ["sequential-wavelengths", "repeats"],
-    "ablation": ["folder", "seeds"],
+    "benchmark": ["repeats"],
 }
 
 
@@ -78,7 +77,6 @@ def test_progress_is_silent_without_a_terminal(run):
         ("validate", "data/spectra.zarr"),
         ("report", "data/spectra.zarr"),
         ("benchmark", "data/device.json"),
-        ("ablation", "data/device.json"),
     ],
 )
 def test_a_stage_before_its_inputs_says_what_is_missing(name, missing, run, project):

@@ -17,7 +17,7 @@ from stages.paths import CHECKPOINTS, PIPELINE, RECORDS
 from tests.stages.conftest import ROOT
 
 STAGES = (*PIPELINE, "report")
-"""All but `benchmark`, whose numbers are times, and `ablation`, which is frozen."""
+"""All but `benchmark`, whose numbers are times."""
 
 SMALL = {
     "generate": {

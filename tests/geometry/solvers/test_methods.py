@@ -5,11 +5,11 @@ from dataclasses import fields
 import pytest
 import torch
 
-from benchmarks.peer_solvers import collocate
 from geonode.geometry.grid import Grid
 from geonode.geometry.problem import BoundaryValueProblem, Solution
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS
+from research.peer_solvers import collocate
 from tests.geometry.closed_forms import (
     RECIPROCAL,
     DirectSource,

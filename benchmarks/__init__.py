@@ -1,1 +1,0 @@
-"""Benchmarks run by hand; their results are in docs/."""

@@ -1,1 +1,0 @@
-"""Seconds of the computations on a device, and of the sequential method."""

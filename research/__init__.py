@@ -1,0 +1,1 @@
+"""What made the product and judges it, run by hand: the simulator, learning and comparisons."""

@@ -1,0 +1,324 @@
+"""Ablation: scores with one part of the learning exchanged at a time, and paired comparisons.
+
+`python -m research.ablation` takes the parameters of the pipeline from params.yaml, its device from
+data/device.json, and writes metrics/ablation.csv and metrics/ablation_tests.csv.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import torch
+import typer
+from jaxtyping import Float
+from scipy.stats import t, wilcoxon
+from torch import Tensor
+
+from geonode.compute.device import Device
+from geonode.compute.processes import finished, processes_for
+from geonode.config import Parameters
+from geonode.estimation.model import SpectralModel
+from geonode.evaluation.baselines import BASELINES
+from geonode.evaluation.evaluate import (
+    GEONODE,
+    PUBLISHED,
+    Evaluation,
+    Job,
+    by_baselines,
+    by_model,
+    rows_of,
+)
+from geonode.learning.blend import Blend
+from geonode.learning.folds import leave_one_out
+from geonode.learning.posterior_decoder import PosteriorDecoders
+from geonode.parameters_file import read_parameters
+from geonode.posterior.charts import FAMILIES, LOG
+from geonode.posterior.evidence import Evidence
+from geonode.posterior.prior import packaged_prior
+from geonode.posterior.rule import WeightRule
+from geonode.posterior.smoothers import dictionary
+from geonode.progress import Progress, bar, silent
+from geonode.spectra.folder import parameters_of_folder
+from geonode.spectra.inspection import proposes_log
+from geonode.spectra.series import Series, read_series_csv
+from geonode.storage.document import write_text
+from geonode.terminal import OneLineCommand, tell
+from research.draws import Draws
+from research.rule_learning import left_out
+from research.simulated_series import simulate
+from stages.paths import DEVICE, METRICS, PARAMETERS
+
+MEASURED, SIMULATED = "measured", "simulated"
+SIMULATED_LEVELS = (4, 5, 6, 8, 12)
+SEED = 2000  # of the simulated series, different from those behind the prior
+
+LEARNED, INITIAL, FLAT = "posterior", "posterior, weights not learned", "posterior, flat metric"
+BLEND, PATH = "blend", "path, end to end"
+PATH_FLAT, PATH_SHARED = "path, flat metric", "path, one leaking metric"
+BEST = "best baseline, with hindsight"
+
+COLUMNS = ["origin", "series", "seed", "method", "rmse", "coverage90_interior", "coverage90_ends"]
+"""Columns of the table of scores."""
+
+QUESTIONS = (
+    (LEARNED, BEST),
+    (BLEND, BEST),
+    (BLEND, LEARNED),
+    (LEARNED, FLAT),
+    (LEARNED, INITIAL),
+    (PATH, PATH_FLAT),
+    (PATH_SHARED, PATH),
+    *((LEARNED, baseline) for baseline in BASELINES),
+)
+"""Pairs of methods that are compared on all series."""
+
+
+class InitialWeights(WeightRule):
+    """Rule of weights without learning: a softmax of the leave-one-out errors of the smoothers."""
+
+    def __init__(self) -> None:
+        super().__init__(networks=0, width=1)
+
+    def forward(
+        self, evidence: Evidence
+    ) -> tuple[Float[Tensor, "row smoother"], Float[Tensor, "row"]]:
+        """Weights and expected error by the leave-one-out error alone."""
+        return torch.softmax(evidence.initial, dim=-1), evidence.total * evidence.expected
+
+
+class OneChart(WeightRule):
+    """Rule of weights restricted to the smoothers of one chart.
+
+    Args:
+        rule: rule of weights.
+        chart: index of the chart.
+    """
+
+    def __init__(self, rule: WeightRule, chart: int) -> None:
+        super().__init__(networks=0, width=1)
+        self.rule = rule
+        self.others = dictionary().chart != chart
+
+    def forward(
+        self, evidence: Evidence
+    ) -> tuple[Float[Tensor, "row smoother"], Float[Tensor, "row"]]:
+        """Weights and expected error by the rule, among the smoothers of the chart."""
+        initial = evidence.initial.masked_fill(self.others, -torch.inf)
+        return self.rule(evidence._replace(initial=initial))
+
+
+# methods
+
+
+def rules(levels: Float[np.ndarray, "level"]) -> dict[str, WeightRule]:
+    """Rules of the default posterior, without learned weights, and with a flat metric.
+
+    The flat metric is that of the chart a user would set: logarithmic where `geonode inspect`
+    proposes it, linear elsewhere.
+    """
+    rule = packaged_prior().rule
+    chart = LOG if proposes_log(levels) else FAMILIES.index("linear")
+    return {LEARNED: rule, INITIAL: InitialWeights(), FLAT: OneChart(rule, chart)}
+
+
+def by_posteriors(series: Series, report: Progress = silent) -> dict[str, Evaluation]:
+    """The posterior by each of the `rules`."""
+    prior, wavelengths = packaged_prior(), len(series.axis)
+    weights = np.ones((len(leave_one_out(len(series.concentrations))), 1))
+    found = {}
+    for name, rule in rules(series.concentrations).items():
+        decoders = PosteriorDecoders(replace(prior, rule=rule))
+        blend = Blend({"posterior": decoders}, weights, None, np.arange(wavelengths))
+        found[name] = Evaluation.of(series, blend.left_out(series, None))
+    report(1)
+    return found
+
+
+@dataclass(frozen=True)
+class Networks:
+    """The blend, and the published method with metrics learned, flat and leaking.
+
+    Attributes:
+        parameters: the blocks `inner`, `metric` and `decoders`.
+        seed: seed of metrics and decoders, in place of theirs.
+        device: device to train on.
+    """
+
+    parameters: Parameters
+    seed: int
+    device: Device
+
+    def __call__(self, series: Series, report: Progress = silent) -> dict[str, Evaluation]:
+        """Predictions of all of them.
+
+        Raises:
+            TrainingError: as `SpectralModel.fit`.
+        """
+        found = self._trained(series, "end_to_end", "blend")
+        of_flat, of_shared = (self._trained(series, one, "path") for one in ("flat", "shared"))
+        report(1)
+        return {
+            BLEND: found[GEONODE],
+            PATH: found[PUBLISHED],
+            PATH_FLAT: of_flat[PUBLISHED],
+            PATH_SHARED: of_shared[PUBLISHED],
+        }
+
+    def _trained(self, series: Series, learning: str, kind: str) -> dict[str, Evaluation]:
+        inner = self.parameters.inner
+        if kind == "path":
+            inner = inner.model_copy(update={"members": 0})
+        seeded = {"seed": self.seed}
+        metric = self.parameters.metric.model_copy(update=seeded | {"learning": learning})
+        decoders = self.parameters.decoders.model_copy(update=seeded | {"kind": kind})
+        blocks = {"inner": inner, "metric": metric, "decoders": decoders}
+        parameters = self.parameters.model_copy(update=blocks)
+        return by_model(SpectralModel.fit(series, parameters, self.device))
+
+
+def simulated(levels: int, count: int, seed: int) -> list[dict[str, Any]]:
+    """Rows of the `rules` on simulated series, unseen in learning.
+
+    Args:
+        levels: number of levels of every series.
+        count: number of series.
+        seed: seed of the series.
+    """
+    found = simulate(Draws.of(seed, torch.device("cpu")), count, levels)
+    rows = []
+    for place, (concentrations, spectra) in enumerate(zip(*found, strict=True)):
+        batch = left_out(concentrations[None], spectra[None])
+        for name, rule in rules(concentrations.numpy()).items():
+            with torch.no_grad():
+                weights, _ = rule(batch.evidence)
+            rmse = float(batch.squared_errors(weights).mean() / spectra.shape[1]) ** 0.5
+            series = f"{levels} levels, {place}"
+            rows.append({"series": series, "method": name, "seed": 0, "rmse": rmse})
+    return rows
+
+
+# tables
+
+
+def table_of(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Table of scores with one line per method and series.
+
+    Args:
+        rows: of `rows_of` or `simulated`, each with its `origin`: `MEASURED` or `SIMULATED`.
+    """
+    return pd.DataFrame(rows, columns=COLUMNS).sort_values(COLUMNS[:4], ignore_index=True)
+
+
+def comparisons(table: pd.DataFrame) -> pd.DataFrame:
+    """Paired comparisons: one line per pair of `QUESTIONS` scored on several series.
+
+    Errors are geometric means over seeds.
+
+    Args:
+        table: of `table_of`.
+    """
+    lines = []
+    for origin, part in table.groupby("origin"):
+        logarithms = np.log(part.rmse).groupby([part.series, part.method]).mean()
+        errors = np.exp(logarithms).unstack()
+        if known := [name for name in BASELINES if name in errors]:
+            errors[BEST] = errors[known].min(axis=1)
+        for first, second in QUESTIONS:
+            if first in errors and second in errors:
+                pair = errors[[first, second]].dropna()
+                if len(pair) > 1:
+                    head = {"origin": origin, "first": first, "second": second}
+                    lines.append(head | paired_test(*pair.to_numpy().T))
+    return pd.DataFrame(lines)
+
+
+def paired_test(
+    errors: Float[np.ndarray, "series"], others: Float[np.ndarray, "series"]
+) -> dict[str, float]:
+    """Compare two methods, series by series.
+
+    Args:
+        errors: errors of the first method, above zero, on two series or more.
+        others: errors of the second method on the same series.
+
+    Returns:
+        Number of `series`; `ratio`, the geometric mean of the ratios of their errors, below 1 if
+        the first is better; `low` and `high`, its 95% confidence interval by Student's distribution
+        of the logarithms; `p` of Wilcoxon's two-sided signed-rank test of the logarithms, NaN if
+        all are zero; `better`, the number of series on which the first has the smaller error;
+        `worst`, the largest ratio.
+
+    Source: F. Wilcoxon, Individual comparisons by ranking methods, Biometrics Bulletin 1 (1945) 80.
+    """
+    logarithms = np.log(errors / others)
+    count, mean = len(logarithms), float(logarithms.mean())
+    half = float(t.ppf(0.975, count - 1) * logarithms.std(ddof=1)) / math.sqrt(count)
+    return {
+        "series": count,
+        "ratio": math.exp(mean),
+        "low": math.exp(mean - half),
+        "high": math.exp(mean + half),
+        "p": float(wilcoxon(logarithms).pvalue) if logarithms.any() else math.nan,
+        "better": int((logarithms < 0).sum()),
+        "worst": float(np.exp(logarithms.max())),
+    }
+
+
+# the command
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command(cls=OneLineCommand)
+def main(
+    folder: Annotated[
+        Path, typer.Option(help="Folder of files of spectra, one per series.")
+    ] = Path("data/series"),
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Seeds of metrics and decoders: 0, 1, ...; one run each.")
+    ] = 3,
+    count: Annotated[
+        int,
+        typer.Option("--simulated", min=1, help="Simulated series of each of five level counts."),
+    ] = 200,
+) -> None:
+    """Score posterior, blend and published method, whole and in parts, on every series."""
+    parameters = read_parameters(PARAMETERS)
+    device = Device.read(DEVICE, parameters.memory_mb)
+    found = {
+        name: read_series_csv(own)
+        for name, own in parameters_of_folder(folder, parameters.spectra).items()
+    }
+    jobs: list[Job | tuple[int, int]] = [(levels, count) for levels in SIMULATED_LEVELS]
+    jobs += [Job(*one, method) for method in (by_posteriors, by_baselines) for one in found.items()]
+    processes = processes_for(len(jobs) + len(found) * seeds, device.kind)
+    shared = device.shared(processes)
+    jobs += [
+        Job(*one, Networks(parameters, seed, shared), seed)
+        for seed in range(seeds)
+        for one in found.items()
+    ]
+    rows = []
+    with bar("ablation", len(jobs)) as report:
+        for _, of_job in finished(rows_of_job, jobs, processes, lambda _: None):
+            rows += of_job
+            report(1)
+    table = table_of(rows)
+    for name, one in (("ablation", table), ("ablation_tests", comparisons(table))):
+        text = one.to_csv(index=False, lineterminator="\n", na_rep="nan" if "p" in one else "")
+        write_text(METRICS / f"{name}.csv", text)
+    tell(f"{len(rows)} rows of {len(found)} series -> {METRICS / 'ablation.csv'}")
+
+
+def rows_of_job(job: Job | tuple[int, int], report: Progress) -> list[dict[str, Any]]:
+    """Rows of a method on a measured series, or of so many simulated series of some levels."""
+    if isinstance(job, Job):
+        return [row | {"origin": MEASURED} for row in rows_of(job, report)]
+    return [row | {"origin": SIMULATED} for row in simulated(*job, SEED)]
+
+
+if __name__ == "__main__":
+    app()

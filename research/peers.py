@@ -1,0 +1,275 @@
+"""Geodesics by other solvers of differential equations and by geonode, at equal accuracy.
+
+    pip install -e ".[peers]"
+    taskset -c 0 python -m research.peers --out peers.json
+
+The same boundary value problems (pair of stations, wavelength) of x'' = -G(x, w) x'^2 in float64,
+on a metric that the pipeline has learned, in one process on one core, or on a GPU. Every solver
+runs at the loosest setting of its ladder that reaches the same largest error over all rows; the
+truth is quadrature of sqrt(g) on the network. Choosing the setting warms up and compiles, and is
+not counted; then all solvers take turns, so that what else the machine does falls on all alike. A
+solver that is not installed, or not for the device, is listed as such.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import torch
+import typer
+from jaxtyping import Float
+from torch import Tensor
+
+from geonode.compute.device import resolve
+from geonode.compute.threads import one_thread
+from geonode.config import Parameters
+from geonode.geometry.chebyshev import ChebyshevSource
+from geonode.geometry.field import NetworkField
+from geonode.geometry.grid import uniform_nodes
+from geonode.geometry.learned import LearnedMetrics
+from geonode.geometry.metric import Metric
+from geonode.geometry.panels import Panels
+from geonode.geometry.problem import BoundaryValueProblem
+from geonode.geometry.solvers.closed_form import ClosedForm
+from geonode.machine import machine, usable_cores
+from geonode.parameters_file import read_parameters
+from geonode.progress import bar
+from geonode.storage.document import write_json
+from research.peer_solvers import (
+    PEERS,
+    Integrator,
+    Rows,
+    Symbol,
+    collocate,
+    in_jax,
+    shoot,
+    truth,
+)
+from stages.paths import METRIC, PARAMETERS
+from stages.performance.timing import Quartiles
+
+LEVELS = 6
+NODES = 2000.0  # of a grid
+TOLERANCES = tuple(10.0**-digits for digits in range(3, 11))
+GAUSS_NODES = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # in every gap between levels
+SCIPY_SHARE = 307  # it solves one row in so many, as it takes milliseconds for each
+
+
+@dataclass(frozen=True)
+class Case:
+    """All ordered pairs of stations at all wavelengths, and the truth about them.
+
+    Attributes:
+        symbol: G for jax.
+        by_grid: first velocities from the network on, by a grid of so many nodes.
+        by_quadrature: the same without a grid, with so many nodes in every gap.
+        rows: on the network; wavelengths fastest.
+        velocity: x'(0).
+        sensitivity: of x(1) to x'(0).
+    """
+
+    symbol: Symbol
+    by_grid: Callable[[float], Float[Tensor, "row"]]
+    by_quadrature: Callable[[float], Float[Tensor, "row"]]
+    rows: Rows
+    velocity: Float[Tensor, "row"]
+    sensitivity: Float[Tensor, "row"]
+
+    @classmethod
+    def of(cls, metric: Metric, wavelengths: int, parameters: Parameters) -> "Case":
+        """Stations and wavelengths evenly spaced over the whole chart of a metric in float64."""
+        place = metric.network.weights[0].device
+        problem = BoundaryValueProblem.all_pairs(uniform_nodes(LEVELS, place, torch.float64))
+        w = uniform_nodes(wavelengths, place, torch.float64)
+
+        def by_grid(nodes: float) -> Tensor:
+            block = parameters.christoffel
+            tolerance, degree = block.expansion_tolerance, block.largest_degree
+            source = ChebyshevSource.of(metric, w, tolerance=tolerance, largest_degree=degree)
+            grid = source.grid(0, uniform_nodes(int(nodes), place, torch.float64))
+            return ClosedForm(grid).solve(problem, parameters.geodesics.tolerance).v0.flatten()
+
+        def by_quadrature(nodes: float) -> Tensor:
+            panels = Panels.between(problem.stations[None], int(nodes))
+            return panels.evaluate(metric, w).stations()[0].every_path()[0].flatten()
+
+        ends = (
+            problem.stations[index].repeat_interleave(wavelengths)
+            for index in (problem.source, problem.target)
+        )
+        every = w.repeat(len(problem.source))
+        rows = Rows(NetworkField(metric, every), every, *ends)
+        return cls(in_jax(metric), by_grid, by_quadrature, rows, *truth(rows))
+
+    def error(self, v0: Float[Tensor, "part"], share: int = 1) -> float:
+        """Largest miss of the ends to which first velocities lead, one row in so many (chart)."""
+        misses = (v0 - self.velocity[::share]) * self.sensitivity[::share]
+        return float(misses.abs().max())
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the table: a solver, and what is known of it.
+
+    Attributes:
+        solver, note: names.
+        ladder: settings, loosest first; none if it cannot be run.
+        solve: from a setting to the first velocities of the rows.
+        share: one row in so many is solved, and seconds are multiplied by it.
+        setting: that suffices; None if there is none.
+        error: reached with it.
+        seconds: of every counted call.
+    """
+
+    solver: str
+    note: str
+    ladder: tuple[float, ...]
+    solve: Callable[[float], Float[Tensor, "part"]]
+    share: int = 1
+    setting: float | None = None
+    error: float | None = None
+    seconds: tuple[float, ...] = ()
+
+    def chosen(self, case: Case, error: float) -> "Entry":
+        """The entry at its loosest setting that reaches the error, or why there is none."""
+        least = float("inf")
+        for setting in self.ladder:
+            try:
+                answer = self.solve(setting)
+            except (AssertionError, MemoryError, RuntimeError) as failure:  # of a package of others
+                reason = (str(failure).splitlines() or [type(failure).__name__])[0]
+                return replace(self, note=f"failed: {reason}")
+            reached = case.error(answer, self.share)
+            if reached <= error:
+                return replace(self, setting=setting, error=reached)
+            least = min(least, reached)
+        failed = f"no setting suffices: best error {least:.1e}"
+        return replace(self, note=failed) if self.ladder else self
+
+    def timed(self) -> "Entry":
+        """The entry with one more counted call."""
+        if self.setting is None:
+            return self
+        begin = time.perf_counter()
+        self.solve(self.setting).cpu()  # which waits for a GPU
+        seconds = self.share * (time.perf_counter() - begin)
+        return replace(self, seconds=(*self.seconds, seconds))
+
+
+def shots(
+    make: Callable[[], Integrator], rows: Rows, error: float, tolerance: float
+) -> Float[Tensor, "row"]:
+    """First velocities of all rows by a peer, made when it is called: packages may be absent."""
+    return shoot(make(), rows, tolerance, error)
+
+
+def lacking(packages: tuple[str, ...], place: torch.device) -> str:
+    """What a peer lacks on a device; empty: nothing."""
+    absent = [package for package in packages if find_spec(package) is None]
+    if absent:
+        return f"not installed: {', '.join(absent)}"
+    if "jax" in packages:
+        import jax  # noqa: PLC0415 - optional
+
+        try:
+            jax.devices(place.type)
+        except RuntimeError:
+            return f"jax does not find {place.type}"
+    return ""
+
+
+def entries_of(case: Case, error: float) -> list[Entry]:
+    """Every solver; the first is what others are compared with."""
+    place = case.rows.start.device
+    entries = [
+        Entry("geonode", "grid", (NODES,), case.by_grid),
+        Entry("geonode", "quadrature between levels", GAUSS_NODES, case.by_quadrature),
+    ]
+    for name, (packages, make) in PEERS.items():
+        lacks = lacking(packages, place)
+        note, ladder = (lacks, ()) if lacks else ("dopri5, exact Newton", TOLERANCES)
+        made = cache(partial(make, case.symbol))
+        entries.append(Entry(name, note, ladder, partial(shots, made, case.rows, error)))
+    if place.type == "cpu":
+        some = case.rows[torch.arange(0, len(case.velocity), SCIPY_SHARE)]
+        entries.append(
+            Entry(
+                "scipy",
+                f"solve_bvp, one row in {SCIPY_SHARE}, alone",
+                TOLERANCES,
+                lambda tolerance: collocate(some.field, some.start, some.end, tolerance)[0],
+                SCIPY_SHARE,
+            )
+        )
+    return entries
+
+
+def take_turns(case: Case, entries: list[Entry], error: float, repeats: int) -> list[Entry]:
+    """Choose every setting, then time all that suffice, one after the other, again and again."""
+    with bar("peers", len(entries) * (1 + repeats)) as report:
+        ready = []
+        for entry in entries:
+            ready.append(entry.chosen(case, error))
+            report(1)
+        for _ in range(repeats):
+            for index, one in enumerate(ready):
+                ready[index] = one.timed()
+                report(1)
+    return ready
+
+
+def results(ready: list[Entry]) -> pd.DataFrame:
+    """One line a solver, empty where it was not run; ratios are of medians, to the first solver."""
+    reference = pd.Series(ready[0].seconds).median()
+    table = [
+        {
+            "solver": one.solver,
+            "setting": one.setting,
+            "error": one.error,
+            **dict(zip(("s", "q25", "q75"), Quartiles.of(list(one.seconds)), strict=True)),
+            "ratio": pd.Series(one.seconds).median() / reference,
+            "note": one.note,
+        }
+        if one.seconds
+        else {"solver": one.solver, "note": one.note}
+        for one in ready
+    ]
+    return pd.DataFrame(table)
+
+
+def main(
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    wavelengths: Annotated[int, typer.Option(min=2, help="How many; 30 rows each.")] = 601,
+    error: Annotated[float, typer.Option(help="Largest miss of any end, chart units.")] = 1e-6,
+    repeats: Annotated[int, typer.Option(min=1, help="Counted calls of every solver.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="JSON file for everything measured.")] = None,
+) -> None:
+    """Time geodesics by torchdiffeq, torchode, diffrax, scipy and geonode at equal accuracy."""
+    learned, parameters = LearnedMetrics.read(METRIC), read_parameters(PARAMETERS)
+    here = resolve(device, parameters.precision)  # type: ignore[arg-type]
+    metric = learned.metric(here.reference)[len(learned.charts) - 1]  # of all levels
+    with one_thread(), torch.no_grad():
+        case = Case.of(metric, wavelengths, parameters)
+        ready = take_turns(case, entries_of(case, error), error, repeats)
+        threads = {"usable_cores": usable_cores(), "threads": torch.get_num_threads()}
+        conditions = here.describe() | machine() | threads
+    about = f"{len(case.velocity):,} rows, largest error {error:g}, {repeats} turns"
+    table = results(ready).to_string(index=False, na_rep="", float_format="{:.3g}".format)
+    typer.echo(f"{about}\n\n{table}")
+    if out is not None:
+        packages = sorted({package for names, _ in PEERS.values() for package in names} | {"torch"})
+        versions = {package: version(package) for package in packages if find_spec(package)}
+        hidden = ("ladder", "solve")
+        solvers = [{k: v for k, v in vars(one).items() if k not in hidden} for one in ready]
+        document = {"machine": conditions, "versions": versions, "about": about, "solvers": solvers}
+        write_json(out, document)
+
+
+if __name__ == "__main__":
+    typer.run(main)

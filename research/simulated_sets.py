@@ -1,0 +1,140 @@
+"""Calibration of the intervals and sets of the prior on simulated series.
+
+Every level of a simulated series is left out and predicted, and its concentration is estimated, as
+for measured series. The half widths of intervals are quantiles of |error| / deviation over all
+wavelengths of many series. The mass of sets is a quantile of the posterior probability of all
+concentrations that are more likely than the true one. Both are of levels inside and outside of the
+training levels apart, by the number of levels. Half of the series have twice the errors of
+preparation, matrix and drift that the rule was learned with: laboratories are worse than they
+think. The coverage holds on average over series like these, not for each.
+
+Source: V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random World, Springer 2005,
+chapter 4 (quantiles of scores of past examples, of each class apart, bound those of the next).
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from geonode.compute.processes import finished
+from geonode.estimation.curve import CREDIBLE, Curve
+from geonode.estimation.posterior import likelier, posterior
+from geonode.learning.folds import Fold, leave_one_out
+from geonode.learning.posterior_decoder import PosteriorDecoders
+from geonode.posterior.prior import PROBABILITIES, Prior
+from geonode.progress import Progress, silent
+from geonode.spectra.chart import Chart
+from geonode.spectra.series import Series
+from research.draws import Draws
+from research.simulated_series import simulate
+
+LEVELS = (4, 5, 6, 8, 12, 20)
+"""Numbers of levels of the simulated series; between them it is interpolated, constant beyond."""
+
+ERRORS = (1.0, 2.0)
+"""Factors of the errors of the simulated series."""
+
+BATCH = 60
+"""Left-out levels of a batch of series."""
+
+LABELS = dict.fromkeys(("signal", "axis"), "simulated") | dict.fromkeys(
+    ("signal_unit", "axis_unit", "concentration_unit"), "1"
+)
+
+
+class Batch(NamedTuple):
+    """Simulated series of equally many levels.
+
+    Attributes:
+        prior: prior whose rule is used.
+        levels: number of levels.
+        series: number of series.
+        errors: factor of their errors.
+        seed: seed of the series.
+    """
+
+    prior: Prior
+    levels: int
+    series: int
+    errors: float
+    seed: int
+
+
+class LeftOut(NamedTuple):
+    """A level that was left out.
+
+    Attributes:
+        inside: whether it is between the others.
+        ratios: |error| / deviation of its predicted spectrum.
+        more_likely: probability of the concentrations that are more likely than the true one; 1 if
+            that is out of range.
+    """
+
+    inside: bool
+    ratios: Float[np.ndarray, "wavelength"]
+    more_likely: float
+
+
+def calibrated(
+    prior: Prior, levels_of_each: int, seed: int, report: Progress = silent, processes: int = 1
+) -> Prior:
+    """Prior with newly calibrated half widths and masses.
+
+    Args:
+        prior: prior whose rule is used.
+        levels_of_each: approximate number of left-out levels for every number of levels.
+        seed: seed of the series, which must not have been used for learning.
+        report: called after every level.
+        processes: number of processes; the result does not depend on it.
+    """
+    batches: list[Batch] = []
+    for levels in LEVELS:
+        for number in range(-(-levels_of_each // BATCH)):
+            errors, own_seed = ERRORS[number % len(ERRORS)], seed + len(batches)
+            batches.append(Batch(prior, levels, -(-BATCH // levels), errors, own_seed))
+    by_class: dict[tuple[int, bool], list[LeftOut]] = {}
+    parts = finished(left_out, batches, processes, report)
+    for batch, found in sorted(parts, key=lambda part: part[0].seed):
+        for one in found:
+            by_class.setdefault((batch.levels, one.inside), []).append(one)
+    half_widths = np.empty((len(LEVELS), 2, len(PROBABILITIES)))
+    masses = np.empty((len(LEVELS), 2))
+    for (levels, inside), members in by_class.items():
+        place = LEVELS.index(levels), 1 - int(inside)
+        ratios = np.concatenate([one.ratios for one in members])
+        half_widths[place] = np.quantile(ratios, PROBABILITIES)
+        masses[place] = np.quantile([one.more_likely for one in members], CREDIBLE)
+    counts = np.array([levels - 1.0 for levels in LEVELS])
+    return replace(prior, counts=counts, half_widths=half_widths, masses=masses)
+
+
+def left_out(batch: Batch, report: Progress = silent) -> list[LeftOut]:
+    """All levels of a batch, each predicted and estimated from the others of its series."""
+    draws = Draws.of(batch.seed, torch.device("cpu"))
+    simulated = simulate(draws, batch.series, batch.levels, errors=batch.errors)
+    decoders = PosteriorDecoders(batch.prior)
+    axis = np.arange(simulated.spectra.shape[2], dtype=np.float64)
+    folds, found = leave_one_out(batch.levels)[:-1], []
+    for concentrations, spectra in zip(*(part.numpy() for part in simulated), strict=True):
+        chart = Chart.of("linear", None, concentrations)
+        series = Series(concentrations, axis, spectra, chart, LABELS)
+        for fold, predicted in zip(
+            folds, decoders.predict_left_out(folds, series, None), strict=True
+        ):
+            error = np.abs(predicted.spectra[0] - series.signal[fold.index])
+            unlikely = _more_likely_than_truth(series, fold, batch.prior)
+            inside = fold.is_inside(fold.index)
+            found.append(LeftOut(inside, error / predicted.deviation[0], unlikely))
+            report(1)
+    return found
+
+
+def _more_likely_than_truth(series: Series, fold: Fold, prior: Prior) -> float:
+    curve, truth = Curve.of(series, fold, prior=prior), series.concentrations[fold.index]
+    if not curve.edges[0] <= truth <= curve.edges[-1]:
+        return 1.0
+    cell = min(int(np.searchsorted(curve.edges, truth, side="right")), len(curve.edges) - 1) - 1
+    return likelier(posterior(curve, series.signal[[fold.index]])[0], cell)

@@ -1,0 +1,327 @@
+"""What the intervals and the choice of a method keep: on simulated levels, series and samples.
+
+`python -m research.trust simulated` leaves every level of new simulated series out, by the number
+of levels, and `choices` does so with the choice of a method inside. `series DIR` leaves every level
+of every series of a folder out. `samples FILE` leaves the compositions of a table of samples in
+rows out, whose columns `y_NAME` are known amounts. `mixtures` calibrates simulated mixtures and
+estimates their unknowns, with `--each` by class of difficulty, and with a folder of such tables
+leaves compositions of each out.
+"""
+
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+import typer
+
+from geonode.calibration.fit import Calibration
+from geonode.calibration.methods import fitted, folds_of
+from geonode.compute.processes import finished, processes_for
+from geonode.learning.folds import leave_one_out
+from geonode.mixtures.design import Design
+from geonode.mixtures.inverse import fit_inverse
+from geonode.mixtures.mixture import NAMES, MixtureCalibration
+from geonode.parameters_file import read_parameters
+from geonode.posterior.prior import PROBABILITIES, Prior, packaged_prior
+from geonode.progress import Progress, bar, silent
+from geonode.spectra.folder import parameters_of_folder
+from geonode.spectra.series import read_series_csv
+from research.draws import Draws
+from research.mixture_classes import CLASSES
+from research.mixture_classes import simulate as simulate_class
+from research.simulated_mixtures import simulate_mixtures
+from research.simulated_series import simulate
+from research.simulated_sets import ERRORS, LEVELS, Batch, left_out
+from stages.paths import PARAMETERS
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+AT_ONCE = 60
+"""Left-out levels of a batch of simulated series."""
+
+
+@app.command()
+def simulated(
+    levels: Annotated[int, typer.Option(help="Left-out ones of every number of levels.")] = 1200,
+    seed: Annotated[int, typer.Option(help="Other than that of the calibration, 1000.")] = 50_000,
+) -> None:
+    """Shares of simulated levels that 90% sets hold, and of spectra that 90% intervals hold."""
+    prior, rows = packaged_prior(), []
+    batches = batches_of(prior, LEVELS, levels, seed)
+    with bar("leaving levels out", len(batches) * AT_ONCE) as report:
+        for batch, found in finished(left_out, batches, processes_for(8, "cpu"), report):
+            inside = np.array([one.inside for one in found])
+            masses = prior.mass_of_sets(batch.levels - 1, inside)
+            widths = prior.intervals(batch.levels - 1, inside)[:, PROBABILITIES.index(0.9)]
+            rows += [
+                (batch.levels, one.inside, one.more_likely < mass, np.mean(one.ratios <= width))
+                for one, mass, width in zip(found, masses, widths, strict=True)
+            ]
+    table = pd.DataFrame(rows, columns=["levels", "inside", "sets", "spectra"])
+    shares = table.groupby(["levels", "inside"])[["sets", "spectra"]].agg("mean").unstack()
+    typer.echo(shares.round(3).to_string())
+    typer.echo(f"{len(table)} levels")
+
+
+@app.command()
+def choices(
+    levels: Annotated[int, typer.Option(help="Left-out ones of every number of levels.")] = 300,
+    seed: Annotated[int, typer.Option(help="Other than that of the calibration, 1000.")] = 60_000,
+) -> None:
+    """Shares of simulated levels in the interval of the method that the other levels choose."""
+    batches, rows = batches_of(packaged_prior(), LEVELS[1:-1], levels, seed), []
+    with bar("choosing without levels", len(batches) * AT_ONCE) as report:
+        for batch, found in finished(chosen_without, batches, processes_for(8, "cpu"), report):
+            rows += [(batch.levels, *one) for one in found]
+    columns = ["levels", "inside", "series", "holds", "chosen", "geonode", "pls"]
+    table = pd.DataFrame(rows, columns=columns)
+    typer.echo(table.groupby(["levels", "inside"])["holds"].mean().unstack().round(3).to_string())
+    errors = table.groupby(["levels", "series"])[columns[4:]].agg(lambda e: np.sqrt((e**2).mean()))
+    means = np.exp(np.log(errors.clip(lower=1e-6)).groupby("levels").mean())
+    typer.echo("RMSEP, share of the range, geometric means over series:")
+    typer.echo(means.round(4).to_string())
+    typer.echo(f"{len(table)} levels")
+
+
+def batches_of(prior: Prior, counts: Sequence[int], levels: int, seed: int) -> list[Batch]:
+    """Simulated series of some numbers of levels, with every kind of errors in turn."""
+    draws = [(count, number) for count in counts for number in range(-(-levels // AT_ONCE))]
+    return [
+        Batch(prior, count, -(-AT_ONCE // count), ERRORS[number % len(ERRORS)], seed + place)
+        for place, (count, number) in enumerate(draws, 1)
+    ]
+
+
+def chosen_without(
+    batch: Batch, report: Progress = silent
+) -> list[tuple[bool, int, bool, float, float, float]]:
+    """Left-out levels: inside, series, held; errors of chosen method, geonode and PLS."""
+    draws, found = Draws.of(batch.seed, torch.device("cpu")), []
+    simulated = simulate(draws, batch.series, batch.levels, errors=batch.errors)
+    for number, (levels, spectra) in enumerate(
+        zip(*(one.numpy() for one in simulated), strict=True)
+    ):
+        for fold in leave_one_out(batch.levels)[:-1]:
+            out, kept = [fold.index], fold.training
+            calibration = Calibration.fit(spectra[kept], levels[kept])
+            (value,), ((low, high),) = calibration.estimate(spectra[out])
+            pls = float(calibration.fitted["pls"].estimates(spectra[out])[0])
+            ours = value
+            if calibration.curve is not None:
+                ours = float(calibration.by_geonode(spectra[out]).mode[0])
+            true, span = levels[fold.index], np.ptp(levels)
+            errors = [(one - true) / span for one in (value, ours, pls)]
+            held = bool(low <= true <= high)
+            found.append((fold.is_inside(fold.index), 1000 * batch.seed + number, held, *errors))
+            report(1)
+    return found
+
+
+@app.command()
+def series(folder: Annotated[Path, typer.Argument(help="Of files, one a series.")]) -> None:
+    """Errors and intervals of the chosen method and of geonode on left-out levels."""
+    common, rows, held = read_parameters(PARAMETERS).spectra, [], []
+    files = parameters_of_folder(folder, common)
+    with bar("calibrating", len(files)) as report:
+        for name, own in files.items():
+            one = read_series_csv(own)
+            found = Calibration.fit(one.signal, one.concentrations)
+            errors = {method.key: method.scores.rmsep_of_range for method in found.verdict.methods}
+            by_geonode = found.verdict.by_key("geonode").scores
+            pls = found.verdict.by_key("pls").scores
+            rows.append(
+                {
+                    "series": name,
+                    "method": found.method,
+                    "RMSEP": errors[found.method],
+                    "over the best": errors[found.method] / min(errors.values()),
+                    "geonode RMSEP": by_geonode.rmsep_of_range,
+                    "geonode median over PLS": by_geonode.median_error_of_range
+                    / max(pls.median_error_of_range, 1e-6),
+                }
+            )
+            ends = np.isin(np.arange(len(one.concentrations)), [0, len(one.concentrations) - 1])
+            for at_end, chosen, ours in zip(
+                ends, found.held(found.method), found.held("geonode"), strict=True
+            ):
+                held.append((at_end, chosen, ours))
+            report(1)
+    table = pd.DataFrame(rows).set_index("series")
+    typer.echo(table.round(3).to_string())
+    means = np.exp(np.log(table.drop(columns="method").clip(lower=1e-6)).mean())
+    typer.echo("geometric means: " + ", ".join(f"{key} {one:.3g}" for key, one in means.items()))
+    shares = pd.DataFrame(held, columns=["at an end", "chosen method", "geonode"])
+    typer.echo("90% intervals hold:")
+    typer.echo(shares.groupby("at an end").mean().round(3).to_string())
+
+
+@app.command()
+def samples(
+    file: Annotated[Path, typer.Argument(help="CSV; columns y_NAME are amounts.")],
+    parts: Annotated[int, typer.Option(help="Most groups of compositions left out.")] = 25,
+) -> None:
+    """RMSEP over that of PLS, and the share of intervals that hold, for every amount."""
+    table = pd.read_csv(file)
+    names = [name for name in table if name.startswith("y_")]
+    spectra = table.drop(columns=names).to_numpy(float)
+    _, composition = np.unique(table[names].to_numpy(), axis=0, return_inverse=True)
+    shuffled = np.random.default_rng(0).permutation(composition.max() + 1)
+    part = shuffled[composition] % min(parts, len(shuffled))
+    for name in names:
+        amounts = table[name].to_numpy(float)
+        errors, by_pls, held = (np.empty(len(amounts)) for _ in range(3))
+        with bar(name, part.max() + 1) as report:
+            for number in range(part.max() + 1):
+                out = part == number
+                known, its = spectra[~out], amounts[~out]
+                found, ends = Calibration.fit(known, its).estimate(spectra[out])
+                errors[out] = found - amounts[out]
+                held[out] = (ends[:, 0] <= amounts[out]) & (amounts[out] <= ends[:, 1])
+                pls = fitted("pls", its, known, folds_of(its, np.arange(len(its))))
+                by_pls[out] = pls.estimates(spectra[out]) - amounts[out]
+                report(1)
+        ratio = np.sqrt(np.mean(errors**2) / np.mean(by_pls**2))
+        typer.echo(f"{file.stem} {name}: RMSEP / PLS {ratio:.3f}, intervals hold {held.mean():.3f}")
+
+
+UNKNOWNS = 20
+"""Of every simulated mixture."""
+
+MEASURED = -1
+PLAIN = ["PLS of all", "PLS2 of all"]
+"""What others are compared with: fits to all samples, not means of fits to most of them."""
+
+
+@app.command()
+def mixtures(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Of CSV with two columns y_NAME or more.")
+    ] = None,
+    count: Annotated[int, typer.Option(help="Simulated calibrations that interact.")] = 200,
+    each: Annotated[int, typer.Option(help="Simulated calibrations of every class.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the first one.")] = 80_000,
+    parts: Annotated[int, typer.Option(help="Most parts of compositions left out.")] = 20,
+) -> None:
+    """RMSEP over that of the better of PLS and PLS2, and shares of 90% regions that hold."""
+    work: list[MixtureFold] = [MixtureFold.of(seed + number) for number in range(count)]
+    for one, number in product(CLASSES, range(each)):
+        work.append(MixtureFold(one, seed + number, *simulate_class(one, seed + number)))
+    for file in sorted(folder.glob("*.csv")) if folder else []:
+        table = pd.read_csv(file)
+        names = [name for name in table if name.startswith("y_")]
+        if len(names) > 1:
+            work += MixtureFold.of_table(file.stem, table, names, parts)
+    rows: list[dict[str, object]] = []
+    with bar("calibrating mixtures", len(work)) as report:
+        for _, found in finished(estimated_mixtures, work, processes_for(8, "cpu"), report):
+            rows += found
+    table = pd.DataFrame(rows)
+    methods = [*NAMES, "combined"]
+    errors = table.groupby(["kind", "set", "substance"])[[*methods, *PLAIN]].agg(rms)
+    errors = errors[methods].div(errors[PLAIN].min(axis=1), axis=0)
+    by_kind = errors.groupby("kind")
+    shown = by_kind["combined"].agg(
+        sets="size", combined=geometric_mean, q90=lambda e: e.quantile(0.9), worst="max"
+    )
+    held = table.groupby("kind")[["joint", "one", "fits"]].mean()
+    shown = shown.join(by_kind[[*NAMES]].agg(geometric_mean)).join(held)
+    typer.echo("RMSEP / the better of PLS and PLS2 of all samples, by substance; regions hold:")
+    typer.echo(shown.round(3).to_string())
+    whole = errors["combined"]
+    typer.echo(
+        f"all {len(whole)}: geometric mean {geometric_mean(whole):.3f}, 90% quantile "
+        f"{whole.quantile(0.9):.3f}, worst {whole.max():.2f}"
+    )
+    if folder:
+        kinds = [one.kind for one in work if one.number == MEASURED]
+        typer.echo("combined, by substance:")
+        typer.echo(whole.loc[[*dict.fromkeys(kinds)], MEASURED].unstack().round(3).to_string())
+    typer.echo("90% regions hold, by number of compositions and of substances:")
+    parts_of = pd.cut(table["compositions"], [0, 12, 16, 20, 25, 35, 60, 300])
+    for groups in (parts_of, table["substances"]):
+        held = table.groupby(groups, observed=True)[["joint", "one"]].mean()
+        typer.echo(held.round(3).T.to_string())
+    typer.echo(f"{len(table)} estimates; seconds of a fit at most {table['seconds'].max():.1f}")
+
+
+def rms(errors: pd.Series) -> float:
+    """Root mean square."""
+    return float(np.sqrt((errors**2).mean()))
+
+
+def geometric_mean(values: pd.Series) -> float:
+    """Of positive numbers."""
+    return float(np.exp(np.log(values).mean()))
+
+
+class MixtureFold(NamedTuple):
+    """Samples, and unknowns of known amounts.
+
+    Attributes:
+        kind: "simulated", a class of these, or the name of the table.
+        number: its seed, or `MEASURED`.
+        amounts, spectra: of the samples.
+        true, unknowns: amounts and spectra of the unknowns.
+    """
+
+    kind: str
+    number: int
+    amounts: np.ndarray
+    spectra: np.ndarray
+    true: np.ndarray
+    unknowns: np.ndarray
+
+    @classmethod
+    def of(cls, seed: int) -> "MixtureFold":
+        """Simulated calibration of 2 to 5 substances and 10 to 90 samples."""
+        random = np.random.default_rng(seed)
+        substances = int(random.choice([2, 2, 3, 3, 4, 5]))
+        most = 45 if random.random() < 0.75 else 90
+        samples = int(random.integers(max(10, 3 * substances + 2), most))
+        draws = Draws.of(seed, torch.device("cpu"))
+        found = simulate_mixtures(draws, substances, samples, UNKNOWNS)
+        return cls("simulated", seed, *(part.numpy() for part in found))
+
+    @classmethod
+    def of_table(
+        cls, name: str, table: pd.DataFrame, names: list[str], parts: int
+    ) -> list["MixtureFold"]:
+        """Folds of a measured table, by compositions."""
+        amounts, spectra = table[names].to_numpy(float), table.drop(columns=names).to_numpy(float)
+        composition = Design.of(amounts, tuple(names)).composition
+        shuffled = np.random.default_rng(0).permutation(composition.max() + 1)
+        part = shuffled[composition] % min(parts, len(shuffled))
+        outs = [part == number for number in range(part.max() + 1)]
+        return [cls(name, MEASURED, amounts[~o], spectra[~o], amounts[o], spectra[o]) for o in outs]
+
+
+def estimated_mixtures(fold: MixtureFold, report: Progress = silent) -> list[dict[str, object]]:
+    """Errors over the range by every method, and what the regions hold, of every amount."""
+    start = perf_counter()
+    calibration = MixtureCalibration.of(fold.spectra, fold.amounts)
+    seconds = perf_counter() - start
+    found = calibration.estimate(fold.unknowns)
+    low, high = np.moveaxis(found.intervals, -1, 0)
+    joint, one = found.holds(fold.true), (low <= fold.true) & (fold.true <= high)
+    estimates = calibration.by_method(fold.unknowns) | {"combined": found.amounts}
+    plain = fit_inverse(fold.spectra, fold.amounts, calibration.design.composition)
+    estimates |= {key: plain[key[:4].rstrip().lower()].estimates(fold.unknowns) for key in PLAIN}
+    ranges, rows = calibration.design.ranges, []
+    for unknown, substance in np.ndindex(*fold.true.shape):
+        at = unknown, substance
+        facts = {"kind": fold.kind, "set": fold.number, "substance": substance}
+        facts |= {"substances": len(ranges), "seconds": seconds, "fits": found.fits[unknown]}
+        facts["compositions"] = calibration.design.compositions
+        errors = {key: (e[at] - fold.true[at]) / ranges[substance] for key, e in estimates.items()}
+        rows.append(facts | {"joint": joint[unknown], "one": one[at]} | errors)
+    report(1)
+    return rows
+
+
+if __name__ == "__main__":
+    app()

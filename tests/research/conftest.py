@@ -1,0 +1,3 @@
+from tests.stages.conftest import project
+
+__all__ = ["project"]

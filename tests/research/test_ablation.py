@@ -1,0 +1,262 @@
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import ttest_rel, wilcoxon
+from typer.testing import CliRunner
+
+from geonode.estimation.model import SpectralModel
+from geonode.evaluation.evaluate import Job
+from geonode.parameters_file import read_parameters
+from geonode.posterior.charts import FAMILIES
+from geonode.posterior.posterior import MetricPosterior
+from geonode.posterior.prior import PROBABILITIES, packaged_prior
+from geonode.posterior.smoothers import dictionary
+from geonode.progress import silent
+from geonode.spectra.chart import Chart
+from geonode.storage.document import write_json
+from research import ablation
+from research.ablation import (
+    BEST,
+    BLEND,
+    COLUMNS,
+    FLAT,
+    INITIAL,
+    LEARNED,
+    MEASURED,
+    PATH,
+    PATH_FLAT,
+    PATH_SHARED,
+    Networks,
+    by_posteriors,
+    comparisons,
+    paired_test,
+    simulated,
+    table_of,
+)
+from research.draws import Draws
+from research.simulated_series import simulate
+from stages.paths import DEVICE as DEVICE_FILE
+from stages.paths import METRICS
+from tests.evaluation.test_panel import write_series
+from tests.learning.series import cpu, series
+
+FILE = Path(__file__).parents[2] / "params.yaml"
+DEVICE, SEED = cpu(torch.float64), 7
+SERIES = series(5, 9)
+DECADES = np.geomspace(0.1, 1000.0, 5)
+OF_DECADES = replace(
+    SERIES, concentrations=DECADES, chart=Chart.of("log", None, DECADES)
+)  # whose chart a user would set to logarithmic
+TINY = {"epochs": 2, "wavelengths": 5, "members": 2}
+
+
+def parameters(seed=SEED):
+    changes = {f"{block}.{key}": n for block in ("metric", "decoders") for key, n in TINY.items()}
+    changes |= {f"{block}.seed": seed for block in ("metric", "decoders")}
+    return read_parameters(FILE, changes | {"inner.members": 1})
+
+
+def numbers_of(prediction, measured):
+    """RMSE, and coverage between the ends and at them."""
+    squares = (prediction.spectra - measured.signal) ** 2
+    if prediction.half_width is None:
+        return np.sqrt(squares.mean()), None, None
+    held = squares <= prediction.half_width[PROBABILITIES.index(0.9)] ** 2
+    return np.sqrt(squares.mean()), held[1:-1].mean(), held[[0, -1]].mean()
+
+
+def numbers(row):
+    return row["rmse"], row.get("coverage90_interior"), row.get("coverage90_ends")
+
+
+def fitted(measured, learning, kind, inner_members):
+    """The model of one choice."""
+    own = parameters()
+    blocks = (
+        own.inner.model_copy(update={"members": inner_members}),
+        own.metric.model_copy(update={"learning": learning}),
+        own.decoders.model_copy(update={"kind": kind}),
+    )
+    changed = dict(zip(("inner", "metric", "decoders"), blocks, strict=True))
+    return SpectralModel.fit(measured, own.model_copy(update=changed), DEVICE)
+
+
+def left_out_by_weights(measured, weigh):
+    """RMSE of averages over smoothers by weights of the evidence, level by level."""
+    prior, errors = packaged_prior(), []
+    for level, target in enumerate(measured.concentrations):
+        others = np.arange(len(measured.concentrations)) != level
+        spectra = measured.signal[others]
+        fold = MetricPosterior.of(measured.concentrations[None, others], spectra[None], prior)
+        evidence = fold.fitted.evidence(torch.tensor([[target]], dtype=torch.float64))
+        with torch.no_grad():
+            weights = weigh(evidence)[0].numpy()
+        predicted = weights @ evidence.weights[0].T.numpy() @ spectra
+        errors.append(predicted - measured.signal[level])
+    return np.sqrt(np.mean(np.square(errors)))
+
+
+@pytest.mark.parametrize(
+    ("measured", "family"), [(SERIES, "linear"), (OF_DECADES, "log")], ids=["even", "decades"]
+)
+def test_posteriors_are_that_of_the_package_and_those_without_one_part(measured, family):
+    rows = {name: one.row for name, one in by_posteriors(measured).items()}
+    assert list(rows) == [LEARNED, INITIAL, FLAT]
+    expected = numbers_of(fitted(measured, "flat", "posterior", 0).left_out(), measured)
+    assert numbers(rows[LEARNED]) == pytest.approx(expected, rel=1e-9)
+
+    initial = left_out_by_weights(measured, lambda evidence: evidence.initial.softmax(-1))
+    assert rows[INITIAL]["rmse"] == pytest.approx(initial, rel=1e-6)
+    on_chart = dictionary().chart == FAMILIES.index(family)
+
+    def of_one_chart(evidence):
+        initial = torch.where(on_chart, evidence.initial, -torch.inf)
+        return packaged_prior().rule(evidence._replace(initial=initial))[0]
+
+    flat = left_out_by_weights(measured, of_one_chart)
+    assert rows[FLAT]["rmse"] == pytest.approx(flat, rel=1e-5)
+    assert len({row["rmse"] for row in rows.values()}) == 3
+
+
+def test_simulated_series_are_scored_as_measured_ones_are():
+    rows = simulated(5, 2, 1)
+    assert [row["series"] for row in rows] == ["5 levels, 0"] * 3 + ["5 levels, 1"] * 3
+    concentrations, spectra = simulate(Draws.of(1, torch.device("cpu")), 2, 5)
+    axis, signal = np.arange(float(spectra.shape[2])), spectra[1].numpy()
+    one = replace(SERIES, axis=axis, concentrations=concentrations[1].numpy(), signal=signal)
+    learned = left_out_by_weights(one, lambda evidence: packaged_prior().rule(evidence)[0])
+    assert rows[3]["method"] == LEARNED
+    assert rows[3]["rmse"] == pytest.approx(learned, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_the_path_alone_is_that_of_the_blend():
+    found = Networks(parameters(seed=0), SEED, DEVICE)(SERIES)
+    rows = {name: one.row for name, one in found.items()}
+    assert list(rows) == [BLEND, PATH, PATH_FLAT, PATH_SHARED]
+    for name, learning, kind, inner in (
+        (BLEND, "end_to_end", "blend", 1),
+        (PATH, "end_to_end", "path", 0),
+        (PATH_SHARED, "shared", "path", 0),
+    ):
+        expected = numbers_of(fitted(SERIES, learning, kind, inner).left_out(), SERIES)
+        for one, value in zip(numbers(rows[name]), expected, strict=True):
+            assert one == (value if value is None else pytest.approx(value, rel=1e-6)), name
+        assert ("coverage90" in rows[name]) == (kind == "blend")
+    assert len({row["rmse"] for row in rows.values()}) == 4
+
+
+# paired comparisons
+
+
+def row(series, method, rmse, seed=0):
+    return dict(zip(COLUMNS, (MEASURED, series, seed, method, rmse), strict=False))
+
+
+def pairs(rows):
+    found = comparisons(table_of(rows)).to_dict("records")
+    return {(line["first"], line["second"]): line for line in found}
+
+
+def test_errors_of_seeds_are_averaged_geometrically_before_series_are_compared():
+    rows = [
+        *(row("a", PATH, 1.0, 0), row("a", PATH, 4.0, 1), row("a", PATH_FLAT, 8.0)),  # 2 of 8
+        *(row("b", PATH, 2.0, 0), row("b", PATH, 8.0, 1), row("b", PATH_FLAT, 4.0)),  # 4 of 4
+    ]
+    found = pairs(rows)
+    assert list(found) == [(PATH, PATH_FLAT)]
+    line = found[PATH, PATH_FLAT]
+    assert (line["series"], line["better"]) == (2, 1)
+    assert float(line["ratio"]) == pytest.approx(0.5)  # of 1 / 4 and 1
+    assert float(line["worst"]) == pytest.approx(1.0)
+
+
+def test_the_best_baseline_is_picked_for_every_series():
+    rows = [
+        *(row("a", LEARNED, 1.0), row("a", "linear", 2.0), row("a", "pchip", 4.0)),
+        *(row("b", LEARNED, 1.0), row("b", "linear", 8.0), row("b", "pchip", 2.0)),
+    ]
+    found = pairs(rows)
+    assert set(found) == {(LEARNED, BEST), (LEARNED, "linear"), (LEARNED, "pchip")}
+    ratios = {second: float(line["ratio"]) for (_, second), line in found.items()}
+    assert ratios == pytest.approx({BEST: 1 / 2, "linear": 1 / 4, "pchip": 8**-0.5})
+
+
+def test_a_question_is_answered_by_the_series_that_have_both_answers():
+    rows = [row(name, LEARNED, 1.0) for name in "abc"]
+    rows += [row("b", FLAT, 2.0), row("c", FLAT, 8.0)]
+    line = pairs(rows)[LEARNED, FLAT]
+    assert line["series"] == 2
+    assert float(line["ratio"]) == pytest.approx(1 / 4)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("count", "shift"), [(2, 0.4), (3, -0.3), (12, 0.0), (40, 0.5)])
+def test_of_the_logarithms_it_is_what_scipy_says(count, shift):
+    generator = np.random.default_rng(count)
+    errors, others = np.exp(generator.normal(0, 0.7, (2, count)))
+    errors *= math.exp(shift)
+    found = paired_test(errors, others)
+    # Of two columns of logarithms, which scipy takes from each other itself.
+    columns = np.log(errors), np.log(others)
+    interval = ttest_rel(*columns).confidence_interval(0.95)
+    assert found["series"] == count
+    assert (found["low"], found["high"]) == pytest.approx(
+        (np.exp(interval.low), np.exp(interval.high))
+    )
+    assert found["p"] == pytest.approx(wilcoxon(*columns).pvalue)
+    assert found["ratio"] == pytest.approx(np.prod(errors / others) ** (1 / count))
+    assert found["better"] == sum(a < b for a, b in zip(errors, others, strict=True))
+    assert found["worst"] == pytest.approx(max(a / b for a, b in zip(errors, others, strict=True)))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("count", [2, 7])
+def test_equal_errors_say_nothing(count):
+    errors = np.linspace(0.1, 3, count)
+    found = paired_test(errors, errors.copy())
+    assert (found["ratio"], found["low"], found["high"]) == (1, 1, 1)
+    assert math.isnan(found["p"])
+    assert (found["series"], found["better"], found["worst"]) == (count, 0, 1)
+
+
+# the command
+
+
+def test_every_series_is_scored_by_all_and_the_networks_with_every_seed(project, monkeypatch):
+    jobs = []
+
+    def rows(job, report):
+        measured = isinstance(job, Job)
+        name, seed = (job.name, job.seed) if measured else (str(job), 0)
+        method = getattr(job.method, "__name__", "networks") if measured else "simulated"
+        jobs.append((method, name, seed))
+        origin = "measured" if measured else "simulated"
+        return [{"origin": origin, "series": name, "method": method, "seed": seed, "rmse": 1 / 3}]
+
+    monkeypatch.setattr(ablation, "rows_of_job", rows)
+    monkeypatch.setattr(ablation, "processes_for", lambda *_: 1)
+    write_json(DEVICE_FILE, DEVICE.describe())
+    (project / "series").mkdir()
+    for name in ("a", "b"):
+        write_series(project / f"series/{name}.csv")
+    result = CliRunner().invoke(ablation.app, ["--folder", "series", "--seeds", "2"])
+    assert result.exit_code == 0, result.output
+    expected = {(method, name, 0) for method in ("by_posteriors", "by_baselines") for name in "ab"}
+    expected |= {("networks", name, seed) for name in "ab" for seed in (0, 1)}
+    expected |= {("simulated", f"({levels}, 200)", 0) for levels in (4, 5, 6, 8, 12)}
+    assert set(jobs) == expected
+    assert len(jobs) == len(expected)
+    table = pd.read_csv(METRICS / "ablation.csv")
+    assert len(table) == len(jobs)
+    assert set(table.rmse) == {1 / 3}
+
+
+def test_measured_and_simulated_series_have_their_origin():
+    (row, *_) = ablation.rows_of_job((4, 1), silent)
+    assert (row["origin"], row["series"]) == ("simulated", "4 levels, 0")

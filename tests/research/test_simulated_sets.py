@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+
+from geonode.posterior.prior import PROBABILITIES, packaged_prior
+from research import simulated_sets as calibration
+from research.simulated_sets import Batch, calibrated, left_out
+
+
+def test_half_widths_and_masses_hold_what_they_promise_where_they_were_found(monkeypatch):
+    monkeypatch.setattr(calibration, "LEVELS", (4, 5))
+    monkeypatch.setattr(calibration, "BATCH", 10)
+    reported = []
+    prior = calibrated(packaged_prior(), 20, seed=5, report=reported.append)
+    np.testing.assert_array_equal(prior.counts, [3, 4])
+    # Two batches of four levels with seeds 5 and 6, then two of five; errors of one and two.
+    given = packaged_prior()
+    found = [one for seed in (7, 8) for one in left_out(Batch(given, 5, 2, seed - 6.0, seed))]
+    assert len(reported) == 2 * 3 * 4 + len(found)
+    assert [one.inside for one in found] == 4 * [False, True, True, True, False]
+    for side, inside in enumerate((True, False)):
+        ratios = np.concatenate([one.ratios for one in found if one.inside == inside])
+        held = [(ratios <= width).mean() for width in prior.half_widths[1, side]]
+        np.testing.assert_allclose(held, PROBABILITIES, atol=0.02)
+        likelier = np.array([one.more_likely for one in found if one.inside == inside])
+        below = np.sum(likelier < prior.masses[1, side])
+        assert below == np.floor(0.9 * (len(likelier) - 1)) + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("levels", [4, 6, 12])
+def test_sets_and_intervals_hold_nine_of_ten_new_simulated_levels(levels):
+    """With other seeds than those of the calibration; 600 levels vary by 1.2%."""
+    prior, series = packaged_prior(), -(-300 // levels)
+    found = [
+        one
+        for errors in calibration.ERRORS
+        for one in left_out(Batch(prior, levels, series, errors, 77_000 + levels))
+    ]
+    inside = np.array([one.inside for one in found])
+    likelier = np.array([one.more_likely for one in found])
+    held = likelier < prior.mass_of_sets(levels - 1, inside)
+    assert np.mean(held[inside]) == pytest.approx(0.9, abs=0.05)
+    assert np.mean(held[~inside]) == pytest.approx(0.9, abs=0.07)
+    widths = prior.intervals(levels - 1, inside)[:, PROBABILITIES.index(0.9)]
+    of_spectra = [np.mean(one.ratios <= width) for one, width in zip(found, widths, strict=True)]
+    assert np.mean(of_spectra) == pytest.approx(0.9, abs=0.04)
