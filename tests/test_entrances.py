@@ -38,6 +38,7 @@ ALIKE = {
 REFUSED = {
     "masked": lambda array: np.ma.masked_array(array, array == array.flat[0]),
     "truth": lambda array: array > 0.5,
+    "dates": lambda array: (1e3 * array).astype("M8[s]"),
     "texts": lambda array: array.astype(str).astype(object),
     "no array": lambda array: [*array.tolist()[:-1], [[1.0]]],
     "complex|Complex": lambda array: array + 1j,

@@ -1,6 +1,7 @@
 """Calibration with the series of one file, and what its page and tables say about it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -91,6 +92,13 @@ class Estimate(Protocol):
     @property
     def numbers(self) -> list[tuple[float, float, float]]:
         """Amount and ends of its 90% interval, of every substance."""
+
+    @property
+    def alternatives(self) -> list[float]:
+        """Concentrations that are as likely; empty where there is one."""
+
+    def contains(self, amounts: Sequence[float]) -> list[bool]:
+        """Whether intervals, or parts of the set, contain amounts, of every substance."""
 
 
 E = TypeVar("E", bound=Estimate)
@@ -195,6 +203,8 @@ class Unknown(NamedTuple):
         concentration: by the chosen method.
         low, high: ends of its 90% interval.
         uncorrected: the concentration before a correction by standards.
+        sets: parts of the interval, several where geonode estimates an ambiguous spectrum.
+        alternatives: concentrations that are as likely; empty where there is one.
     """
 
     of_geonode: EstimateRow
@@ -202,6 +212,8 @@ class Unknown(NamedTuple):
     low: float
     high: float
     uncorrected: float
+    sets: list[tuple[float, float]]
+    alternatives: list[float]
 
     @property
     def name(self) -> str:
@@ -217,6 +229,10 @@ class Unknown(NamedTuple):
     def numbers(self) -> list[tuple[float, float, float]]:
         """The concentration and the ends of its interval."""
         return [(self.concentration, self.low, self.high)]
+
+    def contains(self, amounts: Sequence[float]) -> list[bool]:
+        """Whether a part of the interval contains the one amount."""
+        return [any(low <= one <= high for low, high in self.sets) for one in amounts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +283,22 @@ class CalibratedFile(AnyCalibration[Unknown]):
         require_numbers(of_geonode, np.array([(row.sets or [(np.nan,) * 2])[0] for row in rows]))
         raw, _ = self.calibration.estimate(values)
         numbers = np.column_stack([*self._estimates(values), raw]).tolist()
-        return [Unknown(row, *four) for row, four in zip(rows, numbers, strict=True)]
+        return [
+            Unknown(row, *four, *self._parts(row, four[1:3]))
+            for row, four in zip(rows, numbers, strict=True)
+        ]
+
+    def _parts(
+        self, row: EstimateRow, ends: list[float]
+    ) -> tuple[list[tuple[float, float]], list[float]]:
+        """Parts of the interval of a spectrum, and its alternatives, by the chosen method."""
+        if self.calibration.law is not None or not row.ambiguous:
+            return [(ends[0], ends[1])], []
+        sets, several = np.array(row.sets), np.array(row.alternatives)
+        if self.correction:
+            several = self.correction.intercept + self.correction.slope * several
+            _, sets = self.correction.applied(sets.mean(axis=1), sets)
+        return [*map(tuple, sets.tolist())], several.tolist() if len(several) > 1 else []
 
     def _estimates(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = self.calibration.estimate(values)

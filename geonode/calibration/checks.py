@@ -1,7 +1,8 @@
 """Checks of a calibration in use: controls, validation, and correction by standards.
 
 A control is a sample of known concentration among the unknowns. It passes if its spectrum fits and
-its 90% interval holds what is known; of sound controls one in ten fails by chance.
+its 90% interval, or a part of its set, contains what is known; of sound controls one in ten fails
+by chance.
 
 Validation samples were never calibrated with. RMSEP is the root mean square of their errors, bias
 the mean of these, slope that of the line of the estimates over the known concentrations. It fails
@@ -15,7 +16,7 @@ Student's distribution with n - 2 degrees of freedom.
 Source: ISO 12099:2017 (bias, slope, RMSEP, and the correction).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -45,6 +46,8 @@ class Control:
         known: its concentration.
         estimated, low, high: as for unknowns, with the 90% interval.
         fits: whether the spectrum may be one of the series.
+        inside: whether the interval, or a part of the set, contains what is known.
+        alternatives: concentrations that are as likely; empty where there is one.
     """
 
     file: str
@@ -54,16 +57,21 @@ class Control:
     low: float
     high: float
     fits: bool
+    inside: bool
+    alternatives: list[float] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
-        """Whether the spectrum fits, and the interval holds what is known."""
-        return self.fits and self.low <= self.known <= self.high
+        """Whether the spectrum fits, and the interval contains what is known."""
+        return self.fits and self.inside
 
     def sentence(self, unit: str) -> str:
         """The outcome, with the numbers."""
         low, high = (number(end) for end in (self.low, self.high))
-        found, known = (quantity(one, unit) for one in (self.estimated, self.known))
+        each = (number(one) for one in self.alternatives[:-1])
+        last = self.alternatives[-1] if self.alternatives else self.estimated
+        found = " or ".join([*each, quantity(last, unit)])
+        known = quantity(self.known, unit)
         said = (
             f"control {self.name} ({self.file}) {'passed' if self.passed else 'failed'}: found "
             f"{found} ({low} to {high}), known {known}"
@@ -81,6 +89,7 @@ class Validation:
         known: their concentrations.
         estimated, ends: as for unknowns, with the 90% intervals.
         fits: whether a spectrum may be one of the series.
+        held: whether the intervals, or parts of the sets, contain the known concentrations.
     """
 
     file: str
@@ -89,11 +98,7 @@ class Validation:
     estimated: Samples
     ends: Ends
     fits: Bool[np.ndarray, "sample"]
-
-    @cached_property
-    def held(self) -> Bool[np.ndarray, "sample"]:
-        """Whether the intervals hold the known concentrations."""
-        return (self.ends[:, 0] <= self.known) & (self.known <= self.ends[:, 1])
+    held: Bool[np.ndarray, "sample"]
 
     @property
     def fails(self) -> bool:

@@ -1,5 +1,6 @@
 """Calibration of several substances with one file, and what its page and tables say about it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -42,6 +43,16 @@ class UnknownMixture(NamedTuple):
     fits: bool
     numbers: list[tuple[float, float, float]]
     remark: str
+
+    @property
+    def alternatives(self) -> list[float]:
+        """None: amounts are estimated together."""
+        return []
+
+    def contains(self, amounts: Sequence[float]) -> list[bool]:
+        """Whether intervals contain amounts, of every substance."""
+        each = zip(amounts, self.numbers, strict=True)
+        return [low <= amount <= high for amount, (_, low, high) in each]
 
 
 @dataclass(frozen=True, eq=False)

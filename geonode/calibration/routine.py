@@ -25,6 +25,7 @@ from geonode.spectra.mixture_series import MixtureSeries, read_mixtures
 from geonode.spectra.quantities import UNSAID, in_quantity, quantity_of
 from geonode.spectra.reading import FORMATS, UNCHOSEN, Choices, Spectra, errors_naming, read_known
 from geonode.spectra.series import Series
+from geonode.spectra.sheet import plain_name
 from geonode.wording import listed, quantity
 
 OPTIONS = "options"
@@ -184,11 +185,16 @@ class Routine:
             found = file.estimated(self.validation.file, self.validation.spectra)
             numbers = np.array([one.numbers for one in found])
             fits = np.array([one.fits for one in found])
+            amounts = self.validation.amounts
+            each = zip(found, amounts.tolist(), strict=True)
+            held = np.array([one.contains(known) for one, known in each])
             name, names = str(self.validation.file), self.validation.spectra.names
             judged = [
-                Validation(_of(name, substance), names, known, each[:, 0], each[:, 1:], fits)
-                for substance, known, each in zip(
-                    file.substances, self.validation.amounts.T, numbers.swapaxes(0, 1), strict=True
+                Validation(
+                    _of(name, substance), names, known, each[:, 0], each[:, 1:], fits, inside
+                )
+                for substance, known, each, inside in zip(
+                    file.substances, amounts.T, numbers.swapaxes(0, 1), held.T, strict=True
                 )
             ]
             file = replace(file, validations=judged)
@@ -198,13 +204,14 @@ class Routine:
             file = file.with_unknown(path, spectra, name)
             report(len(spectra.names))
         controls = [
-            Control(path, _of(name, substance), known, middle, low, high, one.fits)
+            Control(path, _of(name, substance), known, *three, one.fits, inside, one.alternatives)
             for path, found in file.unknowns
             for one in found
             for name in _names(Path(path), [one.name], alone=len(found) == 1)
             if name in self.controls
-            for substance, known, (middle, low, high) in zip(
-                file.substances, self.controls[name], one.numbers, strict=True
+            for amounts in [self.controls[name]]
+            for substance, known, three, inside in zip(
+                file.substances, amounts, one.numbers, one.contains(amounts), strict=True
             )
         ]
         return replace(file, controls=controls)
@@ -244,9 +251,13 @@ def _suiting(file: Path, choices: Choices) -> Choices:
 
 
 def _names(path: Path, names: list[str], *, alone: bool | None = None) -> list[str]:
-    """Names of spectra, and that of the file of a single one, which often has none of its own."""
+    """Names of spectra, as they are compared, and that of the file of a single one.
+
+    That one often has no name of its own.
+    """
     alone = len(names) == 1 if alone is None else alone
-    return list(dict.fromkeys([*names, path.stem])) if alone else names
+    names = [*names, path.stem] if alone else names
+    return list(dict.fromkeys(map(plain_name, names)))
 
 
 def _of(name: str, substance: str) -> str:
@@ -266,7 +277,7 @@ def _control(text: str, several: Sequence[str]) -> tuple[str, list[float]]:
             such = ",".join("20" for _ in several)
             expected = f"NAME and amounts of {listed([*several])}, none negative, such as QC={such}"
         raise ParameterError(OPTIONS, "--control", text, expected)
-    return name, known
+    return plain_name(name), known
 
 
 def _mixtures(

@@ -1,7 +1,6 @@
 """Results of a calibration in use: tables of estimates and checks, the record, and their files."""
 
 from contextlib import ExitStack
-from dataclasses import astuple
 from itertools import chain
 from pathlib import Path
 
@@ -88,12 +87,7 @@ def _unknowns(file: CalibratedFile | MixtureFile) -> Table:
             remark = "; ".join(part for part in (*said, failed) if part)
             # No single number where two concentrations are as likely.
             by_geonode = alternatives_text(row.alternatives) or row.mode
-            estimated: Cell = one.concentration
-            if file.calibration.law is None and len(row.alternatives) > 1:
-                several = np.array(row.alternatives)
-                if file.correction:
-                    several = file.correction.intercept + file.correction.slope * several
-                estimated = alternatives_text(several.tolist())
+            estimated = alternatives_text(one.alternatives) or one.concentration
             numbers: list[Cell] = [estimated, one.low, one.high]
             of_geonode: list[Cell] = [by_geonode, row.low, row.high, row.ambiguous, row.fits]
             ends: list[Cell] = [row.p_value, set_text(row.sets), remark]
@@ -122,7 +116,10 @@ def _controls(file: CalibratedFile | MixtureFile) -> Table:
     unit = file.unit
     columns = ["file", "control", labelled("known", unit), *interval_columns(unit)]
     columns += ["fits", "passed"]
-    rows: list[list[Cell]] = [[*astuple(one), one.passed] for one in file.controls]
+    rows: list[list[Cell]] = []
+    for one in file.controls:
+        found = alternatives_text(one.alternatives) or one.estimated
+        rows.append([one.file, one.name, one.known, found, one.low, one.high, one.fits, one.passed])
     return Table("controls", "Controls, which must lie in their 90% intervals", columns, rows)
 
 

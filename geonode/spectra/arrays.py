@@ -42,7 +42,7 @@ def real_array(given: Any, name: str, **dims: int | None) -> Float[np.ndarray, "
 
 
 def plain_array(given: Any, name: str) -> Shaped[np.ndarray, "..."]:
-    """Array without masked values, texts and truth values, which NumPy takes for numbers.
+    """Array without masked values, texts, dates and truth values, which NumPy takes for numbers.
 
     Raises:
         SpectraError: there are some, or rows of different lengths.
@@ -52,7 +52,7 @@ def plain_array(given: Any, name: str) -> Shaped[np.ndarray, "..."]:
     except (TypeError, ValueError, RuntimeError) as error:
         raise SpectraError(f"{name}: found no array ({error}), expected numbers") from error
     is_text = found.dtype.kind == "O" and any(isinstance(one, str) for one in found.flat)
-    if np.ma.is_masked(given) or is_text or found.dtype.kind in "bSU":
-        what = "masked values" if np.ma.is_masked(given) else "texts or truth values"
+    if np.ma.is_masked(given) or is_text or found.dtype.kind in "bmMSU":
+        what = "masked values" if np.ma.is_masked(given) else "texts, dates or truth values"
         raise SpectraError(f"{name}: found {what}, expected finite numbers")
     return found

@@ -25,13 +25,14 @@ WORDS = {
     "transmittance": {"transmittance", "transmission"},
     "reflectance": {"reflectance", "reflection"},
     "fluorescence": {"fluorescence", "emission"},
+    "Kubelka-Munk": {"munk"},
 }
 """Words for quantities."""
 
 OF_PERCENT = {"t": "transmittance", "r": "reflectance"}
 """Letters for quantities beside a percent sign."""
 
-OTHERS = {"log", "coefficient", "munk"}
+OTHERS = {"log", "coefficient"}
 """Words by which a text names another quantity, as log(1/R)."""
 
 UNSAID = "signal"

@@ -16,6 +16,7 @@ from geonode.calibration.saved import load_calibration, save_calibration
 from geonode.calibration.verdict import NAMES
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.errors import ArtifactError, GeonodeError, ParameterError, SpectraError
+from geonode.spectra.reading import read_spectra
 from geonode.spectra.series import read_series_csv
 from geonode.storage.weights import read_weights, write_weights
 from tests.calibration import beer
@@ -110,7 +111,8 @@ def test_arrays_of_another_axis_are_refused(calibration, wrong):
     ],
 )
 def test_a_control_passes_inside_its_interval_if_it_fits(known, fits, passed):
-    control = Control("day.csv", "QC", known, 10.0, 9.0, 11.0, fits)
+    inside = 9.0 <= known <= 11.0
+    control = Control("day.csv", "QC", known, 10.0, 9.0, 11.0, fits, inside)
     assert control.passed == passed
     said = control.sentence("ppb")
     assert said.startswith(f"control QC (day.csv) {'passed' if passed else 'failed'}: found 10 ppb")
@@ -126,30 +128,54 @@ def test_a_factor_is_caught_by_a_control(calibration, tmp_path):
     assert not control.passed
 
 
+def test_between_the_parts_of_a_set_no_check_passes(tmp_path):
+    """Levels 0 and 60, 5 and 55, ... have one spectrum; 30 lies between the parts of the set."""
+    levels, band = np.array([0.0, 5, 10, 20, 30, 40, 50, 55, 60]), beer.spectra_at([8.0])[0]
+    spectra = (1 + levels * (60 - levels) / 900)[:, None] * band
+    table = {f"{level:g}": one for level, one in zip(levels, spectra, strict=True)}
+    known, day, judge = tmp_path / "s.csv", tmp_path / "day.csv", tmp_path / "v.csv"
+    known.write_text(beer.table(table), encoding="utf-8")
+    day.write_text(beer.table({"A": spectra[3], "B": spectra[3]}), encoding="utf-8")
+    judge.write_text(beer.table({"20": spectra[3], "30": spectra[3]}), encoding="utf-8")
+    series = read_series_csv(spectra_parameters(known))
+    file = CalibratedFile.of("s.csv", series, method="geonode")
+    used = Routine.read(series, [day], ["A=40", "B=30"], judge, None).used(file)
+    right, wrong = used.controls
+    assert (right.passed, wrong.passed) == (True, False)
+    assert right.alternatives == pytest.approx([20, 40], abs=1)
+    assert re.search(r"found \S+ or \S+ \(", right.sentence("1"))
+    assert used.validations[0].held.tolist() == [True, False]
+    # Standards of the day that are twice as concentrated: parts and alternatives double.
+    line = Correction("d.csv", list("abc"), 2 * levels[1:4], levels[1:4])
+    one, _ = replace(file, correction=line).estimated(day, read_spectra(day))
+    assert one.contains([40]) == one.contains([80]) == [True]
+    assert one.contains([60]) == [False]
+
+
 def test_validation_scores_are_those_of_the_field():
     known, random = np.repeat([1.0, 4.0, 9.0], 2), np.random.default_rng(4)
     found = 0.3 + 1.1 * known + 0.1 * random.normal(size=6)
     ends = np.stack([found - 0.7, found + 0.7], axis=1)
-    judged = Validation("v.csv", list("abcdef"), known, found, ends, np.ones(6, bool))
+    held = abs(found - known) <= 0.7
+    judged = Validation("v.csv", list("abcdef"), known, found, ends, np.ones(6, bool), held)
     line = linregress(known, found)
     assert judged.slope == pytest.approx(line.slope)
     errors = found - known
     assert judged.bias == pytest.approx(sum(errors) / 6)
     assert judged.rmsep**2 == pytest.approx(judged.bias**2 + errors.var())
-    assert judged.held.tolist() == (abs(errors) <= 0.7).tolist()
     assert "slope 1.09, 2 of 6 inside" in judged.sentence("ppb")
-    one = Validation("v.csv", ["a"], known[:1], found[:1], ends[:1], np.zeros(1, bool))
+    one = Validation("v.csv", ["a"], known[:1], found[:1], ends[:1], np.zeros(1, bool), held[:1])
     assert one.slope is None
     assert one.sentence("ppb").endswith("1 fit nowhere")
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 10, 20, 50])
 def test_a_validation_fails_where_chance_hardly_leaves_so_few_inside(count):
-    zeros, ends = np.zeros(count), np.array([[-1.0, 1.0]])
+    zeros, ends = np.zeros(count), np.zeros((count, 2))
     for inside in range(count + 1):
-        known = np.where(np.arange(count) < inside, 0.0, 2.0)
+        held = np.arange(count) < inside
         names, fits = [str(one) for one in range(count)], np.ones(count, bool)
-        judged = Validation("v.csv", names, known, zeros, np.repeat(ends, count, 0), fits)
+        judged = Validation("v.csv", names, zeros, zeros, ends, fits, held)
         assert judged.fails == (binom.cdf(inside, count, 0.9) < 0.01 - 1e-12)
         assert ("it failed" in judged.sentence("ppb")) == judged.fails
 
@@ -256,7 +282,8 @@ def test_checksums_are_sha_256(tmp_path):
 
 
 def test_a_file_of_one_spectrum_is_a_control_by_its_own_name(calibration, tmp_path):
-    (tmp_path / "QC.csv").write_text(beer.table({"absorbance": UNKNOWN[1]}), encoding="utf-8")
-    routine = Routine.read(calibration.series, [tmp_path], ["QC=3.5"], None, None)
+    table = beer.table({"absorbance": UNKNOWN[1]})
+    (tmp_path / "QC e\u0301.csv").write_text(table, encoding="utf-8")  # decomposed, as of macOS
+    routine = Routine.read(calibration.series, [tmp_path], ["QC\xa0\xe9=3.5"], None, None)
     (control,) = routine.used(calibration).controls
-    assert (control.name, control.file, control.passed) == ("QC", "QC.csv", True)
+    assert (control.name, control.file, control.passed) == ("QC \xe9", "QC e\u0301.csv", True)

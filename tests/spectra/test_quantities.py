@@ -14,6 +14,7 @@ SAID = {
     "percent transmittance": ["%T", "% T", "T (%)", "Transmittance (%)", "percent transmittance"],
     "reflectance": ["REFLECTANCE", "diffuse_reflectance"],
     "percent reflectance": ["%R", "Reflectance [%]"],
+    "Kubelka-Munk": ["KUBELKA-MUNK"],
     "fluorescence": ["Fluorescence intensity", "emission (counts)"],
     None: [
         "",
@@ -21,7 +22,6 @@ SAID = {
         "signal",
         "a.u.",
         "log(1/R)",
-        "KUBELKA-MUNK",
         "10 ppb",
         "absorption coefficient",
     ],
