@@ -1,7 +1,7 @@
 """Calibration with the series of one file, and what its page and tables say about it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -94,10 +94,10 @@ class Estimate(Protocol):
         """Amount and ends of its 90% interval, of every substance."""
 
     @property
-    def alternatives(self) -> list[float]:
-        """Concentrations that are as likely; empty where there is one."""
+    def alternatives(self) -> Sequence[float]:
+        """Of an ambiguous spectrum, the concentrations that are as likely."""
 
-    def contains(self, amounts: Sequence[float]) -> list[bool]:
+    def contains(self, amounts: Iterable[float]) -> list[bool]:
         """Whether intervals, or parts of the set, contain amounts, of every substance."""
 
 
@@ -204,7 +204,7 @@ class Unknown(NamedTuple):
         low, high: ends of its 90% interval.
         uncorrected: the concentration before a correction by standards.
         sets: parts of the interval, several where geonode estimates an ambiguous spectrum.
-        alternatives: concentrations that are as likely; empty where there is one.
+        alternatives: of an ambiguous spectrum, the concentrations that are as likely.
     """
 
     of_geonode: EstimateRow
@@ -212,8 +212,8 @@ class Unknown(NamedTuple):
     low: float
     high: float
     uncorrected: float
-    sets: list[tuple[float, float]]
-    alternatives: list[float]
+    sets: list[list[float]]
+    alternatives: Sequence[float]
 
     @property
     def name(self) -> str:
@@ -230,7 +230,7 @@ class Unknown(NamedTuple):
         """The concentration and the ends of its interval."""
         return [(self.concentration, self.low, self.high)]
 
-    def contains(self, amounts: Sequence[float]) -> list[bool]:
+    def contains(self, amounts: Iterable[float]) -> list[bool]:
         """Whether a part of the interval contains the one amount."""
         return [any(low <= one <= high for low, high in self.sets) for one in amounts]
 
@@ -283,22 +283,18 @@ class CalibratedFile(AnyCalibration[Unknown]):
         require_numbers(of_geonode, np.array([(row.sets or [(np.nan,) * 2])[0] for row in rows]))
         raw, _ = self.calibration.estimate(values)
         numbers = np.column_stack([*self._estimates(values), raw]).tolist()
-        return [
-            Unknown(row, *four, *self._parts(row, four[1:3]))
-            for row, four in zip(rows, numbers, strict=True)
-        ]
+        each = zip(rows, map(tuple, numbers), strict=True)
+        return [self._unknown(row, four) for row, four in each]
 
-    def _parts(
-        self, row: EstimateRow, ends: list[float]
-    ) -> tuple[list[tuple[float, float]], list[float]]:
-        """Parts of the interval of a spectrum, and its alternatives, by the chosen method."""
+    def _unknown(self, row: EstimateRow, numbers: tuple[float, float, float, float]) -> Unknown:
+        """Estimates of one spectrum by geonode, with the numbers of the chosen method."""
         if self.calibration.law is not None or not row.ambiguous:
-            return [(ends[0], ends[1])], []
+            return Unknown(row, *numbers, sets=[[*numbers[1:3]]], alternatives=())
         sets, several = np.array(row.sets), np.array(row.alternatives)
         if self.correction:
             several = self.correction.intercept + self.correction.slope * several
             _, sets = self.correction.applied(sets.mean(axis=1), sets)
-        return [*map(tuple, sets.tolist())], several.tolist() if len(several) > 1 else []
+        return Unknown(row, *numbers, sets=sets.tolist(), alternatives=several.tolist())
 
     def _estimates(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = self.calibration.estimate(values)

@@ -1,8 +1,7 @@
 """Checks of a calibration in use: controls, validation, and correction by standards.
 
 A control is a sample of known concentration among the unknowns. It passes if its spectrum fits and
-its 90% interval, or a part of its set, contains what is known; of sound controls one in ten fails
-by chance.
+its interval, or a part of its set, has what is known; of sound controls one in ten fails by chance.
 
 Validation samples were never calibrated with. RMSEP is the root mean square of their errors, bias
 the mean of these, slope that of the line of the estimates over the known concentrations. It fails
@@ -16,7 +15,8 @@ Student's distribution with n - 2 degrees of freedom.
 Source: ISO 12099:2017 (bias, slope, RMSEP, and the correction).
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -47,7 +47,7 @@ class Control:
         estimated, low, high: as for unknowns, with the 90% interval.
         fits: whether the spectrum may be one of the series.
         inside: whether the interval, or a part of the set, contains what is known.
-        alternatives: concentrations that are as likely; empty where there is one.
+        alternatives: of an ambiguous spectrum, the concentrations that are as likely.
     """
 
     file: str
@@ -58,7 +58,7 @@ class Control:
     high: float
     fits: bool
     inside: bool
-    alternatives: list[float] = field(default_factory=list)
+    alternatives: Sequence[float] = ()
 
     @property
     def passed(self) -> bool:
@@ -68,10 +68,8 @@ class Control:
     def sentence(self, unit: str) -> str:
         """The outcome, with the numbers."""
         low, high = (number(end) for end in (self.low, self.high))
-        each = (number(one) for one in self.alternatives[:-1])
-        last = self.alternatives[-1] if self.alternatives else self.estimated
-        found = " or ".join([*each, quantity(last, unit)])
-        known = quantity(self.known, unit)
+        each = self.alternatives or [self.estimated]
+        found, known = " or ".join(quantity(one, unit) for one in each), quantity(self.known, unit)
         said = (
             f"control {self.name} ({self.file}) {'passed' if self.passed else 'failed'}: found "
             f"{found} ({low} to {high}), known {known}"

@@ -1,6 +1,6 @@
 """Calibration of several substances with one file, and what its page and tables say about it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -43,16 +43,12 @@ class UnknownMixture(NamedTuple):
     fits: bool
     numbers: list[tuple[float, float, float]]
     remark: str
+    alternatives: Sequence[float] = ()
 
-    @property
-    def alternatives(self) -> list[float]:
-        """None: amounts are estimated together."""
-        return []
-
-    def contains(self, amounts: Sequence[float]) -> list[bool]:
+    def contains(self, amounts: Iterable[float]) -> list[bool]:
         """Whether intervals contain amounts, of every substance."""
         each = zip(amounts, self.numbers, strict=True)
-        return [low <= amount <= high for amount, (_, low, high) in each]
+        return [low <= one <= high for one, (_, low, high) in each]
 
 
 @dataclass(frozen=True, eq=False)

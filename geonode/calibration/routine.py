@@ -185,15 +185,12 @@ class Routine:
             found = file.estimated(self.validation.file, self.validation.spectra)
             numbers = np.array([one.numbers for one in found])
             fits = np.array([one.fits for one in found])
-            amounts = self.validation.amounts
-            each = zip(found, amounts.tolist(), strict=True)
-            held = np.array([one.contains(known) for one, known in each])
-            name, names = str(self.validation.file), self.validation.spectra.names
+            amounts, names = self.validation.amounts, self.validation.spectra.names
+            held = np.array([one.contains(each) for one, each in zip(found, amounts, strict=True)])
+            name = str(self.validation.file)
             judged = [
-                Validation(
-                    _of(name, substance), names, known, each[:, 0], each[:, 1:], fits, inside
-                )
-                for substance, known, each, inside in zip(
+                Validation(_of(name, of), names, known, each[:, 0], each[:, 1:], fits, inside)
+                for of, known, each, inside in zip(
                     file.substances, amounts.T, numbers.swapaxes(0, 1), held.T, strict=True
                 )
             ]
@@ -204,13 +201,13 @@ class Routine:
             file = file.with_unknown(path, spectra, name)
             report(len(spectra.names))
         controls = [
-            Control(path, _of(name, substance), known, *three, one.fits, inside, one.alternatives)
+            Control(path, _of(name, of), known, at, low, high, one.fits, inside, one.alternatives)
             for path, found in file.unknowns
             for one in found
             for name in _names(Path(path), [one.name], alone=len(found) == 1)
             if name in self.controls
             for amounts in [self.controls[name]]
-            for substance, known, three, inside in zip(
+            for of, known, (at, low, high), inside in zip(
                 file.substances, amounts, one.numbers, one.contains(amounts), strict=True
             )
         ]
@@ -251,10 +248,7 @@ def _suiting(file: Path, choices: Choices) -> Choices:
 
 
 def _names(path: Path, names: list[str], *, alone: bool | None = None) -> list[str]:
-    """Names of spectra, as they are compared, and that of the file of a single one.
-
-    That one often has no name of its own.
-    """
+    """Names of spectra, and that of the file of a single one, which often has none of its own."""
     alone = len(names) == 1 if alone is None else alone
     names = [*names, path.stem] if alone else names
     return list(dict.fromkeys(map(plain_name, names)))

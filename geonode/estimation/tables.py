@@ -5,7 +5,7 @@ Concentrations have `DIGITS` significant digits and no exponent; p-values may ha
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,7 +190,7 @@ def header(unit: str) -> tuple[str, ...]:
     return ("name", mode, "mean", "std", f"{CREDIBLE:.0%} set", "modes (weight)", "p", "")
 
 
-def alternatives_text(alternatives: list[float], digits: int = DIGITS) -> str:
+def alternatives_text(alternatives: Sequence[float], digits: int = DIGITS) -> str:
     """Concentrations that are as likely, as "18.3 or 41.7"; empty for one alone."""
     if len(alternatives) < 2:
         return ""
