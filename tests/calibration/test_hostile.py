@@ -123,7 +123,7 @@ def main(path, count, folder):
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no limit of memory here")
-@pytest.mark.parametrize(("several", "count"), [(False, 250), (True, 60)])
+@pytest.mark.parametrize(("several", "count"), [(False, 100), (True, 25)])
 @pytest.mark.slow
 def test_changed_contents_estimate_or_are_refused(calibration, tmp_path, several, count):
     if several:
