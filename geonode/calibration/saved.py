@@ -32,12 +32,12 @@ from geonode.mixtures.forward import ForwardModel
 from geonode.mixtures.inverse import Inverse
 from geonode.mixtures.mixture import MixtureCalibration
 from geonode.mixtures.surface import Smoothers, Surface
+from geonode.spectra.arrays import require_size
 from geonode.spectra.chart import Chart
 from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import LABELS, Series
-from geonode.spectra.sheet import require_size
 from geonode.storage.weights import read_weights, write_weights
 
 OF_ONE: tuple[Any, ...] = (

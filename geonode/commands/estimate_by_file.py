@@ -23,8 +23,8 @@ from geonode.progress import bar
 from geonode.terminal import tell
 
 if TYPE_CHECKING:
+    from geonode.reading.files import Choices
     from geonode.report.table import Table
-    from geonode.spectra.reading import Choices
 
 
 def estimate_by_file(

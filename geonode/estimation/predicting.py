@@ -23,9 +23,9 @@ from geonode.estimation.model import SpectralModel
 from geonode.learning.predicted import COVERAGE
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
-from geonode.spectra.headers import role
+from geonode.reading.headers import role
 from geonode.spectra.series import labelled
-from geonode.spectra.sheet import shortest
+from geonode.spectra.table import shortest
 from geonode.storage.atomic import replacing
 
 BLOCK_SPECTRA = 256

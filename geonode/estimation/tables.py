@@ -15,9 +15,8 @@ from geonode.estimation.axis import own_values, require_resolution, shifts
 from geonode.estimation.curve import CREDIBLE, Curve
 from geonode.estimation.posterior import estimate
 from geonode.progress import Progress, silent
-from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series, labelled
-from geonode.spectra.sheet import shortest
+from geonode.spectra.table import Spectra, shortest
 from geonode.storage.document import cell
 from geonode.ties import EQUAL
 

@@ -33,8 +33,8 @@ from geonode.report.kit import (
     y_axis,
 )
 from geonode.report.series_figures import by_level, spectrum_chart
-from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series, labelled, level_names
+from geonode.spectra.table import Spectra
 from geonode.wording import number
 
 MOST_SPECTRA = 12

@@ -22,10 +22,10 @@ from geonode.calibration.routine import Routine
 from geonode.calibration.saved import load_calibration, save_calibration
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.errors import GeonodeError
+from geonode.reading.series_file import read_mixtures
 from geonode.report.results import result_tables
 from geonode.spectra.common_axis import interpolated
-from geonode.spectra.mixture_series import read_mixtures
-from geonode.spectra.reading import Spectra
+from geonode.spectra.table import Spectra
 from geonode.storage.weights import read_weights, write_weights
 
 ROOT = Path(__file__).parents[2]
