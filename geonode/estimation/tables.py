@@ -201,11 +201,12 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Cell]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([cell(column) for column in columns])
-    writer.writerows([_text(one) for one in row] for row in rows)
+    writer.writerows([cell_text(one) for one in row] for row in rows)
     return text.getvalue()
 
 
-def _text(one: Cell) -> str:
+def cell_text(one: Cell) -> str:
+    """Text of a cell: no formula, and numbers of `DIGITS` digits."""
     if one is None:
         return ""
     if isinstance(one, bool):
