@@ -11,7 +11,7 @@ from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.limits import Line
 from geonode.calibration.mixture_file import MixtureFile
 from geonode.calibration.verdict import NAMES
-from geonode.learning.predicted import COVERAGE
+from geonode.posterior.prior import COVERAGE
 from geonode.report.mixture_tables import mixture_tables
 from geonode.report.results import interval_columns, result_tables, set_text
 from geonode.report.table import Cell, Columns, Table
