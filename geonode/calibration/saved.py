@@ -156,6 +156,11 @@ def _file(content: dict[str, Any]) -> CalibratedFile | MixtureFile:
     found = Calibration(verdict=verdict, **stored)
     if found.curve is None:
         raise ValueError("no curve")
+    novelty = found.curve.novelty
+    # The tail of F takes a time that grows with its degrees of freedom.
+    wavelengths, levels = len(series.axis), len(series.signal)
+    if not (1 <= novelty.freedom <= 2 * wavelengths and 1 <= novelty.spectra <= levels):
+        raise ValueError("novelty")
     return CalibratedFile(source, series, found, found.curve, about=about)
 
 
