@@ -41,9 +41,10 @@ from geonode.posterior.prior import packaged_prior
 from geonode.posterior.rule import WeightRule
 from geonode.posterior.smoothers import dictionary
 from geonode.progress import Progress, bar, silent
-from geonode.spectra.folder import parameters_of_folder
-from geonode.spectra.inspection import proposes_log
-from geonode.spectra.series import Series, read_series_csv
+from geonode.reading.folder import parameters_of_folder
+from geonode.reading.series_file import read_series_csv
+from geonode.spectra.chart import proposes_log
+from geonode.spectra.series import Series
 from geonode.storage.document import write_text
 from geonode.terminal import OneLineCommand, tell
 from research.draws import Draws

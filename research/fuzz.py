@@ -31,9 +31,9 @@ import xarray
 from geonode.config import SpectraParameters
 from geonode.errors import CorruptArtifactError, GeonodeError
 from geonode.parameters_file import parse_yaml, read_parameters
+from geonode.reading.files import read_spectra, read_table
+from geonode.reading.inspection import inspect_file
 from geonode.spectra.chart import Chart
-from geonode.spectra.inspection import inspect_file
-from geonode.spectra.reading import read_spectra, read_table
 from geonode.spectra.series import read_series, write_series
 from geonode.storage import artifact, weights
 from geonode.storage.artifact import SEAL_AT

@@ -17,9 +17,10 @@ from jaxtyping import Float
 from geonode.parameters_file import read_parameters
 from geonode.posterior.next_levels import expected_errors
 from geonode.progress import bar
-from geonode.spectra.folder import parameters_of_folder
-from geonode.spectra.inspection import proposes_log
-from geonode.spectra.series import Series, read_series_csv
+from geonode.reading.folder import parameters_of_folder
+from geonode.reading.series_file import read_series_csv
+from geonode.spectra.chart import proposes_log
+from geonode.spectra.series import Series
 from stages.paths import PARAMETERS
 
 FEWEST = 6

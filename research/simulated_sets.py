@@ -20,11 +20,11 @@ import torch
 from jaxtyping import Float
 
 from geonode.compute.processes import finished
-from geonode.estimation.curve import CREDIBLE, Curve
+from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import likelier, posterior
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
-from geonode.posterior.prior import PROBABILITIES, Prior
+from geonode.posterior.prior import COVERAGE, PROBABILITIES, Prior
 from geonode.progress import Progress, silent
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
@@ -106,7 +106,7 @@ def calibrated(
         place = LEVELS.index(levels), 1 - int(inside)
         ratios = np.concatenate([one.ratios for one in members])
         half_widths[place] = np.quantile(ratios, PROBABILITIES)
-        masses[place] = np.quantile([one.more_likely for one in members], CREDIBLE)
+        masses[place] = np.quantile([one.more_likely for one in members], COVERAGE)
     counts = np.array([levels - 1.0 for levels in LEVELS])
     return replace(prior, counts=counts, half_widths=half_widths, masses=masses)
 

@@ -29,8 +29,8 @@ from geonode.mixtures.mixture import NAMES, MixtureCalibration
 from geonode.parameters_file import read_parameters
 from geonode.posterior.prior import PROBABILITIES, Prior, packaged_prior
 from geonode.progress import Progress, bar, silent
-from geonode.spectra.folder import parameters_of_folder
-from geonode.spectra.series import read_series_csv
+from geonode.reading.folder import parameters_of_folder
+from geonode.reading.series_file import read_series_csv
 from research.draws import Draws
 from research.mixture_classes import CLASSES
 from research.mixture_classes import simulate as simulate_class

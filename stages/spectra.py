@@ -10,9 +10,10 @@ from stages.paths import METRICS, SPECTRA
 @stage("spectra")
 def app(parameters: Parameters) -> str:
     """Read, validate and chart the table of spectra named by spectra.source."""
+    from geonode.reading.series_file import measured_table
     from geonode.spectra.chart import Chart
-    from geonode.spectra.inspection import noise_along_the_axis
-    from geonode.spectra.series import measured_table, write_series
+    from geonode.spectra.noise import noise_along_the_axis
+    from geonode.spectra.series import write_series
     from geonode.storage.document import write_json
 
     block = parameters.spectra

@@ -21,8 +21,8 @@ import openpyxl
 import xarray
 
 from geonode.parameters_file import read_parameters
+from geonode.reading.files import read_spectra, read_table
 from geonode.spectra.chart import Chart
-from geonode.spectra.reading import read_spectra, read_table
 from geonode.spectra.series import write_series
 from geonode.spectra.table import SpectraTable
 from geonode.storage import artifact

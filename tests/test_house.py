@@ -43,7 +43,7 @@ SCRIPTS = [path.relative_to(ROOT).as_posix() for path in (ROOT / "stages").glob(
 GROUND = [f"geonode/{name}.py" for name in ("cli", "config", "errors", "progress", "terminal")]
 WITHOUT = {
     "what needs no tensors": (
-        [*files("geonode/spectra", "geonode/commands"), *SCRIPTS, *GROUND],
+        [*files("geonode/reading", "geonode/spectra", "geonode/commands"), *SCRIPTS, *GROUND],
         {"torch", "altair", "sklearn", "scipy"},
     ),
     "estimates by a file": (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from geonode.parameters_file import parse_yaml, read_parameters
-from geonode.spectra.reading import read_table
+from geonode.reading.files import read_table
 from tests.calibration import beer
 from tests.commands.calling import call
 from tests.estimation.images import image_values, store

@@ -25,11 +25,12 @@ from geonode.learning.predicted import Predicted
 from geonode.parameters_file import default_parameters
 from geonode.posterior.next_levels import Proposal, propose
 from geonode.progress import Progress, silent
+from geonode.reading.files import errors_naming, read_spectra
 from geonode.spectra.arrays import real_array
 from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.quantities import in_quantity
-from geonode.spectra.reading import Spectra, errors_naming, read_spectra
 from geonode.spectra.series import Series, require_response
+from geonode.spectra.table import Spectra
 from geonode.wording import quantity
 
 MOST_WITH_MIDDLES = 12

@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float
 from scipy.special import bdtr, stdtrit  # scipy.stats takes 0.3 s to import
 
 from geonode.errors import SpectraError
-from geonode.learning.predicted import COVERAGE
+from geonode.posterior.prior import COVERAGE
 from geonode.wording import number, quantity
 
 FEWEST_STANDARDS = 3

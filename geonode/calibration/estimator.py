@@ -20,8 +20,8 @@ from geonode.calibration.fit import Calibration
 from geonode.errors import MixtureError, SpectraError
 from geonode.estimation.posterior import Estimates
 from geonode.mixtures.mixture import MixtureCalibration, MixtureEstimates
+from geonode.reading.headers import wavelength
 from geonode.spectra.arrays import plain_array
-from geonode.spectra.headers import wavelength
 
 SAME_WAVELENGTH = 1e-6
 """Relative difference up to which the names of columns are one wavelength, written otherwise."""

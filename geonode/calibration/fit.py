@@ -17,7 +17,7 @@ from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate
 from geonode.estimation.rows import series_of
-from geonode.learning.predicted import COVERAGE
+from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
 from geonode.spectra.table import without_rounding

@@ -32,7 +32,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import stdtrit  # scipy.stats takes 0.3 s to import
 
 from geonode.calibration.methods import Fitted
-from geonode.learning.predicted import COVERAGE
+from geonode.posterior.prior import COVERAGE
 from geonode.spectra.replicates import VarianceShapes
 
 FACTORS = 4.0 ** np.arange(6)

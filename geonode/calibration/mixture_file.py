@@ -18,8 +18,9 @@ from geonode.estimation.posterior import CPU
 from geonode.mixtures.design import Design, errors_of_file
 from geonode.mixtures.mixture import NAMES, MixtureCalibration, MixtureEstimates
 from geonode.progress import Progress, silent
+from geonode.reading.files import errors_naming
 from geonode.spectra.mixture_series import MixtureSeries
-from geonode.spectra.reading import Spectra, errors_naming
+from geonode.spectra.table import Spectra
 from geonode.wording import listed, number, quantity
 
 METHODS = {"combined": "combined", **NAMES}

@@ -20,12 +20,14 @@ from geonode.config import SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.axis import require_axis
 from geonode.progress import Progress, silent
-from geonode.spectra.headers import same_unit
-from geonode.spectra.mixture_series import MixtureSeries, read_mixtures
+from geonode.reading.files import FORMATS, UNCHOSEN, Choices, errors_naming, read_known
+from geonode.reading.headers import same_unit
+from geonode.reading.series_file import read_mixtures
+from geonode.reading.sheet import plain_name
+from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.quantities import UNSAID, in_quantity, quantity_of
-from geonode.spectra.reading import FORMATS, UNCHOSEN, Choices, Spectra, errors_naming, read_known
 from geonode.spectra.series import Series
-from geonode.spectra.sheet import plain_name
+from geonode.spectra.table import Spectra
 from geonode.wording import listed, quantity
 
 OPTIONS = "options"

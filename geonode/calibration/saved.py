@@ -3,7 +3,7 @@
 A calibration is data classes and named tuples of numbers and arrays. Arrays of finite numbers
 become tensors, named by their place (`calibration.curve.scores`); everything else is JSON in the
 metadata, in which numbers keep all their digits. What is read back has the classes that the fields
-declare, with arrays of their shapes (`geonode.calibration.declared`), and estimates.
+declare, with arrays of their shapes (`geonode.calibration.packing`), and estimates.
 """
 
 import json
@@ -32,12 +32,12 @@ from geonode.mixtures.forward import ForwardModel
 from geonode.mixtures.inverse import Inverse
 from geonode.mixtures.mixture import MixtureCalibration
 from geonode.mixtures.surface import Smoothers, Surface
+from geonode.spectra.arrays import require_size
 from geonode.spectra.chart import Chart
 from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import LABELS, Series
-from geonode.spectra.sheet import require_size
 from geonode.storage.weights import read_weights, write_weights
 
 OF_ONE: tuple[Any, ...] = (
@@ -156,6 +156,11 @@ def _file(content: dict[str, Any]) -> CalibratedFile | MixtureFile:
     found = Calibration(verdict=verdict, **stored)
     if found.curve is None:
         raise ValueError("no curve")
+    novelty = found.curve.novelty
+    # The tail of F takes a time that grows with its degrees of freedom.
+    wavelengths, levels = len(series.axis), len(series.signal)
+    if not (1 <= novelty.freedom <= 2 * wavelengths and 1 <= novelty.spectra <= levels):
+        raise ValueError("novelty")
     return CalibratedFile(source, series, found, found.curve, about=about)
 
 

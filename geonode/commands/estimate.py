@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from geonode.estimation.maps import Pixels
     from geonode.estimation.model import SpectralModel
     from geonode.estimation.tables import EstimateRow
-    from geonode.spectra.reading import Spectra
     from geonode.spectra.series import Series
+    from geonode.spectra.table import Spectra
 
 FOR_IMAGES = ("workers", "scheduler", "batch_size", "cache_dtype", "device")
 OF_KNOWN = ("concentrations", "replicates", "target")
@@ -158,7 +158,7 @@ def estimate(
     substances gives a map of each.
     """
     from geonode.estimation.image import Image  # noqa: PLC0415
-    from geonode.spectra.reading import Choices, read_spectra  # noqa: PLC0415
+    from geonode.reading.files import Choices, read_spectra  # noqa: PLC0415
 
     if calibration is not None:
         refuse_given(context, BY_MODEL, "no such option with --calibration")
@@ -236,8 +236,8 @@ def _estimated(
     """Spectra of a file as those of a series, and estimates, which are written to `out`."""
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
     from geonode.estimation.tables import csv_text, estimated  # noqa: PLC0415
+    from geonode.reading.files import errors_naming  # noqa: PLC0415
     from geonode.spectra.quantities import in_quantity  # noqa: PLC0415
-    from geonode.spectra.reading import errors_naming  # noqa: PLC0415
     from geonode.storage.document import write_text  # noqa: PLC0415
 
     spectra = in_quantity(file, series.labels, spectra)

@@ -1,6 +1,5 @@
 """`geonode estimate --calibration`: estimates by a saved calibration, with checks and a record."""
 
-import csv
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,8 +22,8 @@ from geonode.progress import bar
 from geonode.terminal import tell
 
 if TYPE_CHECKING:
+    from geonode.reading.files import Choices
     from geonode.report.table import Table
-    from geonode.spectra.reading import Choices
 
 
 def estimate_by_file(
@@ -90,11 +89,11 @@ def estimate_by_file(
 
 def _tell_unknowns(table: "Table") -> None:
     """Print the first columns of the first unknowns, and the remarks on them."""
-    from geonode.estimation.tables import csv_text  # noqa: PLC0415
+    from geonode.estimation.tables import cell_text  # noqa: PLC0415
 
     remark = table.columns.index("remark")
-    text = csv_text(table.columns, table.rows[:MOST_LINES])
-    cells = [[*row[:6], row[remark]] for row in csv.reader(text.splitlines())]
+    rows = [table.columns, *table.rows[:MOST_LINES]]
+    cells = [[cell_text(one) for one in (*row[:6], row[remark])] for row in rows]
     tell("\n".join(aligned(cells)))
     if len(table.rows) > MOST_LINES:
         tell(f"and {len(table.rows) - MOST_LINES} more; --out writes all of them")

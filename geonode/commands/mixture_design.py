@@ -9,16 +9,12 @@ from geonode.commands.common import aligned, echo_json
 from geonode.config import SpectraParameters
 from geonode.errors import GeonodeError
 from geonode.mixtures.design import Design
-from geonode.spectra.inspection import (
-    in_lines,
-    noise_along_the_axis,
-    noise_said,
-    of_file,
-    one_line_spectra,
-)
-from geonode.spectra.mixture_series import MixtureSeries, sheet_and_mixtures
+from geonode.reading.inspection import in_lines, noise_said, of_file, one_line_spectra
+from geonode.reading.sense import doubts_of_cells
+from geonode.reading.series_file import sheet_and_mixtures
+from geonode.spectra.mixture_series import MixtureSeries
+from geonode.spectra.noise import noise_along_the_axis
 from geonode.spectra.replicates import Replicates
-from geonode.spectra.sense import doubts_of_cells
 from geonode.terminal import tell
 
 

@@ -109,8 +109,8 @@ def inspect(
 ) -> None:
     """Say how a file of spectra is understood, how noisy it is, and which parameters read it."""
     from geonode.commands.mixture_design import inspect_mixtures  # noqa: PLC0415
-    from geonode.spectra.inspection import inspect_file, options_of  # noqa: PLC0415
-    from geonode.spectra.reading import Choices  # noqa: PLC0415
+    from geonode.reading.files import Choices  # noqa: PLC0415
+    from geonode.reading.inspection import inspect_file, options_of  # noqa: PLC0415
 
     choices = Choices(sheet, concentrations, replicates, target)
     chosen = asdict(choices)
@@ -157,14 +157,13 @@ def calibrate(
     from geonode.calibration.routine import Routine, about_series, unchanged  # noqa: PLC0415
     from geonode.calibration.verdict import NAMES  # noqa: PLC0415
     from geonode.commands.mixture import shown_errors, shown_mixtures  # noqa: PLC0415
+    from geonode.reading.files import Choices  # noqa: PLC0415
+    from geonode.reading.series_file import read_mixtures, read_series_csv  # noqa: PLC0415
     from geonode.report.calibration_files import (  # noqa: PLC0415
         require_folder,
         write_calibration,
     )
     from geonode.report.results import result_tables  # noqa: PLC0415
-    from geonode.spectra.mixture_series import read_mixtures  # noqa: PLC0415
-    from geonode.spectra.reading import Choices  # noqa: PLC0415
-    from geonode.spectra.series import read_series_csv  # noqa: PLC0415
 
     if method not in (known := ["auto", *NAMES]):
         raise ParameterError("options", "--method", method, ", ".join(known))
@@ -253,8 +252,8 @@ def next_levels(
     from geonode.mixtures.forward import ForwardModel  # noqa: PLC0415
     from geonode.mixtures.next_compositions import propose_mixtures  # noqa: PLC0415
     from geonode.posterior.next_levels import propose  # noqa: PLC0415
-    from geonode.spectra.mixture_series import read_mixtures  # noqa: PLC0415
-    from geonode.spectra.series import labelled, read_series_csv  # noqa: PLC0415
+    from geonode.reading.series_file import read_mixtures, read_series_csv  # noqa: PLC0415
+    from geonode.spectra.series import labelled  # noqa: PLC0415
 
     parameters = spectra_parameters(
         file,

@@ -17,12 +17,12 @@ from geonode.estimation.curve import Curve
 from geonode.estimation.image import Image
 from geonode.estimation.posterior import estimate
 from geonode.mixtures.mixture import MixtureCalibration
+from geonode.reading.headers import axis_kind, unknown_unit
 from geonode.spectra.common_axis import WIDEST_GAP, gap_around, interpolated, is_same, tolerance
-from geonode.spectra.headers import axis_kind, unknown_unit
-from geonode.spectra.inspection import noise_along_the_axis
 from geonode.spectra.mixture_series import MixtureSeries
-from geonode.spectra.reading import Spectra
+from geonode.spectra.noise import noise_along_the_axis
 from geonode.spectra.series import Series
+from geonode.spectra.table import Spectra
 from geonode.ties import first_smallest
 
 NOISES = 1.5**0.5

@@ -50,9 +50,6 @@ from geonode.learning.predicted import Predicted
 from geonode.posterior.prior import WAVELENGTHS, Prior, packaged_prior
 from geonode.spectra.series import Series
 
-CREDIBLE = 0.9
-"""Nominal coverage of the sets: the share that is to hold the true concentration."""
-
 SCALE_DEVIATION = 0.2
 """Standard deviation of the factor between two instruments, where one is allowed."""
 SMALLEST = 1e-6  # smallest assumed error, relative to the largest signal

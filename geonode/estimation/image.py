@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import ArtifactError, SpectraError
-from geonode.spectra.formats.labelled_arrays import require_chunks
-from geonode.spectra.headers import UNITS, role
-from geonode.spectra.reading import errors_naming
-from geonode.spectra.sheet import MOST_VALUES
+from geonode.reading.files import errors_naming
+from geonode.reading.formats.labelled_arrays import require_chunks
+from geonode.reading.headers import UNITS, role
+from geonode.spectra.arrays import MOST_VALUES
 from geonode.storage.zarr_metadata import require_own_files, require_plain
 
 MOST_BYTES, MOST_CHUNKS = 2**42, 10**7  # largest image, which is never read as a whole

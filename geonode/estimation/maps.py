@@ -37,9 +37,9 @@ from geonode.estimation.posterior import MISFIT as SMALLEST_P
 from geonode.machine import usable_cores
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
+from geonode.reading.files import errors_naming
 from geonode.spectra.common_axis import is_same
 from geonode.spectra.mixture_series import MixtureSeries
-from geonode.spectra.reading import errors_naming
 from geonode.spectra.series import Series
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 from geonode.storage.atomic import kept_of, write_bytes

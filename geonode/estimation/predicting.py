@@ -20,12 +20,12 @@ from jaxtyping import Bool, Float
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.large import batch_size, in_format
 from geonode.estimation.model import SpectralModel
-from geonode.learning.predicted import COVERAGE
 from geonode.parameter_types import Format
+from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
-from geonode.spectra.headers import role
+from geonode.reading.headers import role
 from geonode.spectra.series import labelled
-from geonode.spectra.sheet import shortest
+from geonode.spectra.table import shortest
 from geonode.storage.atomic import replacing
 
 BLOCK_SPECTRA = 256

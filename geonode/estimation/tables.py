@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from geonode.estimation.axis import own_values, require_resolution, shifts
-from geonode.estimation.curve import CREDIBLE, Curve
+from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
+from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
-from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series, labelled
-from geonode.spectra.sheet import shortest
+from geonode.spectra.table import Spectra, shortest
 from geonode.storage.document import cell
 from geonode.ties import EQUAL
 
@@ -40,7 +40,7 @@ class EstimateRow:
         name: name of the spectrum in its file.
         mode: most likely concentration.
         mean, std: mean and standard deviation of the posterior.
-        sets: intervals of the set of nominal coverage `CREDIBLE`, ascending.
+        sets: intervals of the set of nominal coverage `COVERAGE`, ascending.
         modes: concentration and weight of the mode of every interval, heaviest first.
         p_value: probability of a misfit at least as large.
         fits: whether the spectrum may be one of the series.
@@ -187,7 +187,7 @@ def header(unit: str) -> tuple[str, ...]:
         unit: unit of concentrations.
     """
     mode = labelled("mode", unit)
-    return ("name", mode, "mean", "std", f"{CREDIBLE:.0%} set", "modes (weight)", "p", "")
+    return ("name", mode, "mean", "std", f"{COVERAGE:.0%} set", "modes (weight)", "p", "")
 
 
 def alternatives_text(alternatives: Sequence[float], digits: int = DIGITS) -> str:
@@ -202,11 +202,12 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Cell]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([cell(column) for column in columns])
-    writer.writerows([_text(one) for one in row] for row in rows)
+    writer.writerows([cell_text(one) for one in row] for row in rows)
     return text.getvalue()
 
 
-def _text(one: Cell) -> str:
+def cell_text(one: Cell) -> str:
+    """Text of a cell: no formula, and numbers of `DIGITS` digits."""
     if one is None:
         return ""
     if isinstance(one, bool):

@@ -25,8 +25,9 @@ from geonode.evaluation.evaluate import CHOSEN, GEONODE, Job, Learned, classical
 from geonode.learning.folds import leave_one_out
 from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
-from geonode.spectra.folder import parameters_of_folder
-from geonode.spectra.series import Series, read_series_csv
+from geonode.reading.folder import parameters_of_folder
+from geonode.reading.series_file import read_series_csv
+from geonode.spectra.series import Series
 from geonode.spectra.table import FEWEST_LEVELS
 from geonode.storage.atomic import write_bytes
 from geonode.storage.document import cell

@@ -11,11 +11,8 @@ from torch import Tensor
 from geonode.config import DecodersParameters
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold
-from geonode.posterior.prior import PROBABILITIES
+from geonode.posterior.prior import COVERAGE, PROBABILITIES
 from geonode.spectra.series import Series
-
-COVERAGE = 0.9
-"""Nominal coverage of the interval that is drawn and printed."""
 
 Features = Float[np.ndarray, "member fold pair training feature"] | None
 """Path features of the geodesics between all levels; None for kinds that use no geodesics."""

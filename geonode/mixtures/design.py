@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from geonode.errors import MixtureError, SpectraError
-from geonode.spectra.sheet import require_size
+from geonode.spectra.arrays import require_size
 from geonode.spectra.table import without_rounding
 from geonode.wording import listed
 

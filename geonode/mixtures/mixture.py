@@ -35,6 +35,7 @@ from geonode.mixtures import inverse
 from geonode.mixtures.design import ROUNDING, Design
 from geonode.mixtures.forward import ForwardModel, Modes
 from geonode.mixtures.inverse import Inverse, fit_inverse
+from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
 from geonode.ties import EQUAL, first_largest, first_smallest
@@ -42,7 +43,7 @@ from geonode.ties import EQUAL, first_largest, first_smallest
 NAMES = {"geonode": "geonode", **inverse.METHODS}
 """Names of all methods for people."""
 
-POWER, COVERAGE = 6.0, 0.9
+POWER = 6.0
 HANDICAP = np.array([1.1, 1.0, 1.0, 1.2, 1.0])
 """Factors of the errors of methods, in the order of `NAMES`."""
 

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from geonode.posterior.posterior import MetricPosterior
 from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
-from geonode.spectra.inspection import proposes_log
+from geonode.spectra.chart import proposes_log
 from geonode.spectra.series import require_response
 from geonode.ties import first_largest
 

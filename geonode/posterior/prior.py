@@ -23,6 +23,9 @@ PACKAGED = Path(__file__).parent / "prior.safetensors"
 PROBABILITIES = (0.5, 0.8, 0.9, 0.95)
 """Nominal coverages of the intervals."""
 
+COVERAGE = 0.9
+"""Nominal coverage of the intervals and sets that are drawn and printed."""
+
 WAVELENGTHS = 48
 """Wavelengths of the simulated spectra that the rule was learned from."""
 

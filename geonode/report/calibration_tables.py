@@ -11,11 +11,11 @@ from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.limits import Line
 from geonode.calibration.mixture_file import MixtureFile
 from geonode.calibration.verdict import NAMES
-from geonode.learning.predicted import COVERAGE
+from geonode.posterior.prior import COVERAGE
 from geonode.report.mixture_tables import mixture_tables
 from geonode.report.results import interval_columns, result_tables, set_text
 from geonode.report.table import Cell, Columns, Table
-from geonode.spectra.inspection import noise_along_the_axis
+from geonode.spectra.noise import noise_along_the_axis
 from geonode.spectra.series import Series, labelled
 from geonode.wording import quantity, share
 

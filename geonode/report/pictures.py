@@ -8,12 +8,12 @@ import pandas as pd
 from jaxtyping import Float
 
 from geonode.estimation.axis import prepared
-from geonode.estimation.curve import CREDIBLE, Curve
+from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import posterior
 from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import EstimateRow
-from geonode.learning.predicted import COVERAGE
+from geonode.posterior.prior import COVERAGE
 from geonode.report.kit import (
     BAND,
     INK,
@@ -33,8 +33,8 @@ from geonode.report.kit import (
     y_axis,
 )
 from geonode.report.series_figures import by_level, spectrum_chart
-from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series, labelled, level_names
+from geonode.spectra.table import Spectra
 from geonode.wording import number
 
 MOST_SPECTRA = 12
@@ -158,7 +158,7 @@ def _density_rows(
 def _densities(series: Series) -> Any:
     """Density, set and modes of one panel."""
     unit = series.labels["concentration_unit"]
-    density, mode = f"posterior density, shaded: {CREDIBLE:.0%} set", "mode (weight)"
+    density, mode = f"posterior density, shaded: {COVERAGE:.0%} set", "mode (weight)"
     part = keyed({density: SECOND, mode: MODEL}, columns=2)
     x = concentration(
         alt.X, "concentration", labelled("concentration", unit), series.concentrations

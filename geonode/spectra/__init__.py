@@ -1,1 +1,5 @@
-"""Measured spectra: files, tables, charts, and synthetic ones."""
+"""Measured spectra: series, charts, replicates, noise, preprocessing, axes, and synthetic ones.
+
+No file that an instrument or a person made is read here (`reading`), and no concentration is
+predicted or estimated.
+"""

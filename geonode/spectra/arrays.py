@@ -7,7 +7,12 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from geonode.errors import SpectraError
-from geonode.spectra.sheet import require_size
+
+MOST_VALUES = 20_000_000
+"""Numbers of all spectra together: 160 MB."""
+
+LARGEST_NUMBER, SMALLEST_NUMBER = 1e30, 1e-30
+"""Sizes whose fourth powers can be summed even in single precision."""
 
 
 def real_array(given: Any, name: str, **dims: int | None) -> Float[np.ndarray, "..."]:
@@ -56,3 +61,37 @@ def plain_array(given: Any, name: str) -> Shaped[np.ndarray, "..."]:
         what = "masked values" if np.ma.is_masked(given) else "texts, dates or truth values"
         raise SpectraError(f"{name}: found {what}, expected finite numbers")
     return found
+
+
+def require_values(count: int) -> None:
+    """Refuse more than `MOST_VALUES` numbers.
+
+    Raises:
+        SpectraError: there are more.
+    """
+    if count > MOST_VALUES:
+        raise SpectraError(
+            f"found {count} values, expected at most {MOST_VALUES}; read the spectra from several "
+            "files"
+        )
+
+
+def require_size(numbers: Float[np.ndarray, "..."]) -> None:
+    """Refuse numbers that would overflow or vanish in computations; NaN passes.
+
+    Raises:
+        SpectraError: a number is infinite or larger than `LARGEST_NUMBER`, or all are smaller than
+            `SMALLEST_NUMBER` and not all zero.
+    """
+    sizes = np.abs(numbers)
+    wrong = numbers[sizes > LARGEST_NUMBER]
+    if wrong.size:
+        raise SpectraError(
+            f"found {wrong[0]}, expected finite numbers of at most {LARGEST_NUMBER:g}; "
+            "change the unit, or empty the cell if nothing was measured"
+        )
+    if 0 < (largest := np.nanmax(sizes, initial=0.0)) < SMALLEST_NUMBER:
+        raise SpectraError(
+            f"found no number larger than {largest:g}, expected some above {SMALLEST_NUMBER:g}; "
+            "change the unit"
+        )

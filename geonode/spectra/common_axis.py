@@ -4,14 +4,11 @@ Nothing is extrapolated, no gap is bridged, and no resolution is made up: the co
 coarsest one, over the range that all axes share.
 """
 
-from dataclasses import replace
-
 import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.spectra.quantities import one_quantity
-from geonode.spectra.sheet import Sheet, joined_amounts, require_values
+from geonode.spectra.arrays import require_values
 from geonode.spectra.table import FEWEST_WAVELENGTHS
 from geonode.ties import first_largest
 
@@ -130,65 +127,3 @@ def on_common_axis(
         f"{len(common)} values of {places[coarsest]} from {common[0]:.10g} to {common[-1]:.10g}"
     )
     return common, np.stack([interpolated(*one, common) for one in rising]), (note,)
-
-
-def joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
-    """The spectra of several files, on one axis.
-
-    Args:
-        sheets: contents of each file, by its name.
-        by_title: whether spectra have the names in the files, rather than those of their files.
-
-    Raises:
-        SpectraError: two files have one name, units differ, or the axes cannot be brought to one.
-    """
-    (first_file, first), *_ = sheets.items()
-    called: dict[str, str] = {}
-    one_quantity(sheet.quantity for sheet in sheets.values())
-    for file, sheet in sheets.items():
-        found, expected = (
-            f"{one.signal or 'no YUNITS'} over {one.axis_name} in {one.axis_unit}, "
-            f"named by {'TITLE' if one.of_samples else 'CONCENTRATIONS'}"
-            if by_title
-            else f"an axis in {one.axis_unit}"
-            for one in (sheet, first)
-        )
-        if found != expected:
-            raise SpectraError(f"{file}: found {found}, expected {expected} as in {first_file}")
-        if (other := called.setdefault(sheet.names[0], file)) != file and not by_title:
-            raise SpectraError(f"found {other} and {file}, expected one file a spectrum")
-    require_values(sum(sheet.values.size for sheet in sheets.values()))
-    spectra = [
-        (name, sheet.axis, values, place)
-        for sheet in sheets.values()
-        for name, values, place in zip(sheet.names, sheet.values, sheet.name_places, strict=True)
-    ]
-    names, axes, values, places = (list(part) for part in zip(*spectra, strict=True))
-    axis, common, notes = on_common_axis(axes, values, places)
-    about = {file: sheet.understood for file, sheet in sheets.items()}
-    understood = replace(
-        first.understood,
-        format=f"{len(sheets)} files of one spectrum each, {first.understood.format}",
-        skipped=tuple(f"{file}: {part}" for file, one in about.items() for part in one.skipped),
-        notes=tuple(dict.fromkeys(note for one in about.values() for note in one.notes)) + notes,
-    )
-    return replace(
-        first,
-        names=names,
-        axis=axis,
-        values=common,
-        name_places=places,
-        axis_places=[f"wavelength {value:.10g}" for value in axis],
-        understood=understood,
-        concentration_unit=None,
-        columns=False,
-        amounts=joined_amounts(
-            [
-                {one.header: one.cells[at] for one in sheet.amounts}
-                for sheet in sheets.values()
-                for at in range(len(sheet.names))
-            ],
-            places,
-            is_sure=any(one.is_sure for sheet in sheets.values() for one in sheet.amounts),
-        ),
-    )

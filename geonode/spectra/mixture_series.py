@@ -1,25 +1,12 @@
-"""Spectra of samples with known amounts of several substances.
+"""Spectra of samples with known amounts of several substances."""
 
-A sample without one of its amounts is left out.
-"""
-
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
-from geonode.config import SpectraParameters
-from geonode.errors import SpectraError
-from geonode.spectra.amounts import require_amount
-from geonode.spectra.headers import concentration_header, same_unit
-from geonode.spectra.layouts.layout import amount_name
 from geonode.spectra.preprocessing import Preprocessing
-from geonode.spectra.quantities import signal_of
-from geonode.spectra.reading import Choices, errors_naming, read_known_sheet, selected, warn
-from geonode.spectra.sense import doubts_of_cells
 from geonode.spectra.series import labelled
-from geonode.spectra.sheet import EMPTY, Amount, Sheet
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,90 +42,3 @@ class MixtureSeries:
     def named(self) -> list[str]:
         """Substances with their units."""
         return [labelled(*one) for one in zip(self.substances, self.units, strict=True)]
-
-
-def read_mixtures(parameters: SpectraParameters) -> MixtureSeries | None:
-    """Samples of the table that parameters name; None: it has one amount, or one is chosen.
-
-    Raises:
-        SpectraError: as `sheet_and_mixtures`.
-    """
-    found = sheet_and_mixtures(parameters)
-    return found and found[2]
-
-
-def sheet_and_mixtures(
-    parameters: SpectraParameters,
-) -> tuple[Sheet, Float[np.ndarray, "masked"], MixtureSeries] | None:
-    """Spectra of a table, wavelengths left out as a value is missing, and the samples they are.
-
-    Raises:
-        SpectraError: the table cannot be read, an amount is none, or units differ.
-    """
-    path, second = Path(parameters.source), parameters.concentrations
-    choices = Choices(parameters.sheet, Path(second) if second else None, target=parameters.target)
-    with errors_naming(path):
-        sheet = read_known_sheet(path, choices)
-        sure = [one for one in sheet.amounts if one.is_sure]
-        if not sure:
-            return None
-        known = [
-            all(one.cells[at].lower() not in EMPTY for one in sure)
-            for at in range(len(sheet.names))
-        ]
-        left = [name for name, is_known in zip(sheet.names, known, strict=True) if not is_known]
-        if not any(known):
-            raise SpectraError("found no sample with all amounts, expected some")
-        sheet = sheet.at(np.flatnonzero(known).tolist())
-        names, units, amounts = _amounts(
-            [one for one in sheet.amounts if one.is_sure], parameters.concentration_unit
-        )
-        kept, masked = selected(sheet, parameters.window, parameters.missing)
-        done = Preprocessing(tuple(parameters.preprocess))
-        axis = sheet.axis[kept]
-        signal, quantity = done.require(axis, sheet.values[:, kept], sheet.names), sheet.quantity
-    if left:
-        said = f"samples without all amounts left out: {', '.join(left[:10])}"
-        sheet = replace(sheet, understood=sheet.understood.also(notes=(said,)))
-    warn(path, sheet, doubts_of_cells(sheet))
-    labels = {
-        "signal": done.quantity(signal_of(parameters.quantity, parameters.unit, quantity)),
-        "signal_unit": done.unit(parameters.unit, sheet.axis_unit),
-        "axis": sheet.axis_name,
-        "axis_unit": sheet.axis_unit,
-    }
-    about = sheet.names, names, units, amounts, axis, signal, labels, done
-    return sheet, masked, MixtureSeries(*about)
-
-
-def _amounts(
-    columns: list[Amount], expected: str | None
-) -> tuple[tuple[str, ...], tuple[str, ...], Float[np.ndarray, "sample substance"]]:
-    """Substances, units and amounts, from cells.
-
-    Args:
-        columns: amounts of the samples.
-        expected: unit that is said to be that of all.
-
-    Raises:
-        SpectraError: a cell is no amount, units differ, or a name is there twice.
-    """
-    names = [amount_name(one.header) for one in columns]
-    if repeated := [name for name in names if names.count(name) > 1]:
-        raise SpectraError(f"found two amounts called {repeated[0][:40]!r}, expected one name each")
-    units, found = [], []
-    for name, one in zip(names, columns, strict=True):
-        unit = concentration_header(one.header)[1] or expected
-        for cell, place in zip(one.cells, one.places, strict=True):
-            where = f"{place}, {name}"
-            amount = require_amount(cell, where)
-            unit = unit or amount.unit
-            for other in (amount.unit, expected):
-                if other and unit and not same_unit(other, unit):
-                    raise SpectraError(
-                        f"{where}: found amounts in {unit} and {other}, expected one unit"
-                    )
-            found.append(amount.concentration)
-        units.append(unit or "1")
-    amounts = np.reshape(found, (len(names), -1)).T
-    return tuple(names), tuple(units), amounts

@@ -8,15 +8,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from geonode.errors import SpectraError
+from geonode.spectra.table import Spectra
 from geonode.terminal import printable
-
-if TYPE_CHECKING:
-    from geonode.spectra.reading import Spectra
 
 _LOG = logging.getLogger(__name__)
 
@@ -99,7 +96,7 @@ def require_quantity(file: Path, labels: dict[str, str], found: str | None) -> s
     return expected
 
 
-def in_quantity(file: Path, labels: dict[str, str], spectra: "Spectra") -> "Spectra":
+def in_quantity(file: Path, labels: dict[str, str], spectra: Spectra) -> Spectra:
     """Spectra in the quantity of a series, with a note if they were converted.
 
     Raises:

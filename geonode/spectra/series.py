@@ -3,20 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
 
 from geonode.config import SpectraParameters
-from geonode.errors import CorruptArtifactError, SpectraError, TrainingError
+from geonode.errors import CorruptArtifactError, TrainingError
 from geonode.parameter_types import PreprocessStep
 from geonode.spectra.chart import Chart
-from geonode.spectra.headers import same_unit
 from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.quantities import signal_of
-from geonode.spectra.reading import Choices, read_table
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.table import SpectraTable
 from geonode.storage.artifact import JSON, open_artifact
@@ -95,7 +93,7 @@ def write_series(
     Raises:
         ArtifactError: it cannot be written; an older one is then intact.
     """
-    labels, replicates = _labels(table, parameters), table.replicates
+    labels, replicates = labels_of(table, parameters), table.replicates
     attributes: dict[str, JSON] = {
         "chart": {"kappa": repr(chart.kappa), "low": chart.low, "high": chart.high},
         "labels": {**labels},
@@ -167,57 +165,9 @@ def read_series(path: Path) -> Series:
     return Series(levels, axis, signal, Chart(kappa, low, high), labels, replicates, done)
 
 
-def measured_table(parameters: SpectraParameters) -> SpectraTable:
-    """The table that parameters name, preprocessed.
-
-    Raises:
-        SpectraError: it is no series, its concentrations are in another unit, or a step of the
-            preprocessing does not suit it.
-    """
-    source, second = Path(parameters.source), parameters.concentrations
-    levels = Path(second) if second else None
-    choices = Choices(parameters.sheet, levels, parameters.replicates, parameters.target)
-    table = read_table(
-        source, window=parameters.window, missing=parameters.missing, choices=choices
-    )
-    found, expected = table.concentration_unit, parameters.concentration_unit
-    if found is not None and expected is not None and not same_unit(found, expected):
-        raise SpectraError(
-            f"{source}: found concentrations in {found}, and spectra.concentration_unit "
-            f"{expected}; set spectra.concentration_unit to {found}"
-        )
-    done, names = _preprocessing(parameters), level_names(table.concentrations)
-    scans = [
-        done.require(table.axis, of_level, [name] * len(of_level))
-        for name, of_level in zip(names, table.scans, strict=True)
-    ]
-    return replace(table, scans=scans)
-
-
-def read_series_csv(parameters: SpectraParameters) -> Series:
-    """The series of a measured table, without an artifact between.
-
-    Raises:
-        SpectraError: as `measured_table`, or the chart does not suit the levels.
-    """
-    table = measured_table(parameters)
-    return Series(
-        table.concentrations,
-        table.axis,
-        table.spectra,
-        Chart.of(parameters.chart, parameters.kappa, table.concentrations),
-        _labels(table, parameters),
-        table.replicates,
-        _preprocessing(parameters),
-    )
-
-
-def _preprocessing(parameters: SpectraParameters) -> Preprocessing:
-    return Preprocessing(tuple(parameters.preprocess))
-
-
-def _labels(table: SpectraTable, parameters: SpectraParameters) -> dict[str, str]:
-    done = _preprocessing(parameters)
+def labels_of(table: SpectraTable, parameters: SpectraParameters) -> dict[str, str]:
+    """The `labels` of a series, from its table and the block `spectra` of the parameters."""
+    done = Preprocessing(tuple(parameters.preprocess))
     return {
         "signal": done.quantity(signal_of(parameters.quantity, parameters.unit, table.quantity)),
         "signal_unit": done.unit(parameters.unit, table.axis_unit),

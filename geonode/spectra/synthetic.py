@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from geonode.config import AxisParameters, GenerateParameters
 from geonode.errors import ParameterError
-from geonode.spectra.sheet import MOST_VALUES
+from geonode.spectra.arrays import MOST_VALUES
 from geonode.spectra.table import SpectraTable
 
 Levels = Float[np.ndarray, "concentration"]

@@ -1,4 +1,4 @@
-"""A concentration series: what was measured, and how well it repeats."""
+"""Spectra on one axis: of a concentration series, and of unknowns."""
 
 import csv
 import io
@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
+from geonode.spectra.arrays import require_size
 from geonode.spectra.replicates import Replicates
-from geonode.spectra.sheet import require_size, shortest
 
 FEWEST_LEVELS = 4
 MOST_LEVELS = 50
@@ -103,6 +103,31 @@ class SpectraTable:
         return float(np.mean(rises & falls))
 
 
+@dataclass(frozen=True, eq=False)
+class Spectra:
+    """Spectra of unknown concentration on one spectral axis.
+
+    Attributes:
+        names: what the file calls each spectrum, without repetition.
+        axis: spectral axis, ascending.
+        axis_name: what the axis is, such as "wavelength" or "raman_shift".
+        axis_unit: its unit; "1" if unknown.
+        values: the spectra.
+        masked: wavelengths that were left out because a value was missing.
+        quantity: what they are of (`quantities.WORDS`); None: unknown.
+        converted: how they were converted to another one, if they were.
+    """
+
+    names: list[str]
+    axis: Float[np.ndarray, "wavelength"]
+    axis_name: str
+    axis_unit: str
+    values: Float[np.ndarray, "spectrum wavelength"]
+    masked: Float[np.ndarray, "masked"]
+    quantity: str | None = None
+    converted: str = ""
+
+
 def to_csv(table: SpectraTable) -> str:
     """Text of a table that `read_table` reads back, every number in its shortest exact form."""
     unit = {"1": "", "cm-1": "_cm1"}.get(table.axis_unit, f"_{table.axis_unit}")
@@ -117,6 +142,11 @@ def to_csv(table: SpectraTable) -> str:
     writer.writerow(header)
     writer.writerows([shortest(number) for number in row] for row in rows)
     return text.getvalue()
+
+
+def shortest(number: float) -> str:
+    """The shortest decimal text that reads back as exactly this number."""
+    return np.format_float_positional(number, trim="-")
 
 
 def without_rounding(levels: Float[np.ndarray, "value"]) -> Float[np.ndarray, "value"]:

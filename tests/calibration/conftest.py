@@ -2,7 +2,7 @@ import pytest
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.commands.spectra_file import spectra_parameters
-from geonode.spectra.series import read_series_csv
+from geonode.reading.series_file import read_series_csv
 from tests.calibration import beer
 
 

@@ -22,10 +22,10 @@ from geonode.calibration.routine import Routine
 from geonode.calibration.saved import load_calibration, save_calibration
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.errors import GeonodeError
+from geonode.reading.series_file import read_mixtures
 from geonode.report.results import result_tables
 from geonode.spectra.common_axis import interpolated
-from geonode.spectra.mixture_series import read_mixtures
-from geonode.spectra.reading import Spectra
+from geonode.spectra.table import Spectra
 from geonode.storage.weights import read_weights, write_weights
 
 ROOT = Path(__file__).parents[2]
@@ -123,7 +123,7 @@ def main(path, count, folder):
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no limit of memory here")
-@pytest.mark.parametrize(("several", "count"), [(False, 250), (True, 60)])
+@pytest.mark.parametrize(("several", "count"), [(False, 100), (True, 25)])
 @pytest.mark.slow
 def test_changed_contents_estimate_or_are_refused(calibration, tmp_path, several, count):
     if several:

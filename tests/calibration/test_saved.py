@@ -16,8 +16,8 @@ from geonode.calibration.saved import load_calibration, save_calibration
 from geonode.calibration.verdict import NAMES
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.errors import ArtifactError, GeonodeError, ParameterError, SpectraError
-from geonode.spectra.reading import read_spectra
-from geonode.spectra.series import read_series_csv
+from geonode.reading.files import read_spectra
+from geonode.reading.series_file import read_series_csv
 from geonode.storage.weights import read_weights, write_weights
 from tests.calibration import beer
 

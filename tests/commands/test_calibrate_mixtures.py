@@ -6,7 +6,7 @@ import pytest
 from openpyxl import load_workbook
 
 from geonode.commands.spectra_file import spectra_parameters
-from geonode.spectra.mixture_series import read_mixtures
+from geonode.reading.series_file import read_mixtures
 from tests.commands.calling import call
 from tests.mixtures import beer
 

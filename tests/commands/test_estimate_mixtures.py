@@ -93,7 +93,7 @@ def test_validation_takes_substances_by_name(made):
         (number,) = re.findall(rf"judged.csv, {name}\): RMSEP ([\d.]+) ppm", said)
         assert float(number) == pytest.approx(np.sqrt((away**2).mean()), rel=1e-2)
     page = (made / "made/index.html").read_text()
-    assert "geonode estimate FILE --calibration" in page
+    assert "geonode estimate unknown.csv --calibration" in page
     assert re.search(r"intervals\. Validation with 4 spectra \(\S*judged.csv, zinc\)", page)
 
 

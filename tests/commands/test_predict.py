@@ -12,7 +12,7 @@ from geonode.errors import SpectraError
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.predicting import PredictedBlock
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
-from geonode.spectra.reading import read_spectra, read_table
+from geonode.reading.files import read_spectra, read_table
 from geonode.storage.artifact import open_artifact
 from tests.commands.calling import call
 from tests.estimation.trained import AXIS, LEVELS, spectra_at

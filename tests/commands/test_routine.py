@@ -11,7 +11,7 @@ import pytest
 from openpyxl import Workbook, load_workbook
 
 from geonode.calibration import saved
-from geonode.spectra import reading
+from geonode.reading.files import FORMATS
 from tests.calibration import beer
 from tests.commands.calling import call
 from tests.stages.conftest import assert_refused
@@ -203,8 +203,8 @@ def test_a_file_that_changes_while_it_is_read_is_refused(week, tmp_path, monkeyp
             path.write_bytes(path.read_bytes() + b"\n")
         return found
 
-    csv, loaded = reading.FORMATS[".csv"], saved.load_calibration
-    monkeypatch.setitem(reading.FORMATS, ".csv", lambda path: changing(path, csv))
+    csv, loaded = FORMATS[".csv"], saved.load_calibration
+    monkeypatch.setitem(FORMATS, ".csv", lambda path: changing(path, csv))
     monkeypatch.setattr(saved, "load_calibration", lambda path: changing(path, loaded))
     words = ["--concentrations", files["second"], "--validation", files["known"], "--out"]
     if changed == "source":

@@ -6,8 +6,8 @@ from geonode.estimation.axis import require_axis, shifts
 from geonode.estimation.tables import estimated
 from geonode.spectra.chart import Chart
 from geonode.spectra.common_axis import interpolated
-from geonode.spectra.reading import Spectra
 from geonode.spectra.series import Series
+from geonode.spectra.table import Spectra
 from tests.estimation.known import holds
 from tests.estimation.trained import spectra_at
 from tests.geometry.small_series import LABELS

@@ -6,7 +6,7 @@ import numpy as np
 
 from geonode.estimation.posterior import estimate
 from geonode.estimation.tables import EstimateRow, csv_text, estimated, header
-from geonode.spectra.reading import Spectra
+from geonode.spectra.table import Spectra
 from tests.estimation.trained import AXIS, spectra_at
 
 ONE = EstimateRow("a", 13.0, 13.123456789, 1.5, [(10.0, 15.5)], [(13.0, 1.0)], 0.5, True)

@@ -11,7 +11,7 @@ from geonode.estimation.tables import estimated
 from geonode.posterior.prior import packaged_prior
 from geonode.report.figures import folds_panels
 from geonode.report.pictures import PredictedSpectra, estimates_figure
-from geonode.spectra.reading import Spectra
+from geonode.spectra.table import Spectra
 from tests.estimation.trained import AXIS, LEVELS, spectra_at
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import research.fuzz as benchmark
-from geonode.spectra.reading import read_table
+from geonode.reading.files import read_table
 from research.fuzz import AXIS, LEVELS, READERS, SIGNAL
 
 

@@ -5,8 +5,9 @@ import pytest
 import xarray
 
 from geonode.errors import SpectraError
+from geonode.reading.files import read_spectra, read_table
 from geonode.spectra.quantities import in_quantity, quantity_of, signal_of
-from geonode.spectra.reading import Spectra, read_spectra, read_table
+from geonode.spectra.table import Spectra
 
 SAID = {
     "absorbance": ["ABSORBANCE", "Abs", "absorbance (AU)", "Optical density", "OD", "Abs."],

@@ -167,7 +167,7 @@ def test_the_example_of_the_documentation_runs(damaged, capsys):
     assert "absorbance" in capsys.readouterr().out
 
 
-GOOD = "wavelength_nm,0,10,20,40\n" + "".join(f"{w},1,2,3,{w}\n" for w in range(400, 410))
+GOOD = "wavelength_nm,0,10,20,40\n" + "".join(f"{w},1,2.{w},3.{w},{w}\n" for w in range(400, 410))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,135 @@
+"""Amounts beside spectra: of a second table, and the one of them that names the spectra."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from geonode.errors import SpectraError
+from geonode.reading.headers import Level, concentration_header, level, role
+from geonode.reading.layouts.layout import amount_name, is_marked_amount
+from geonode.reading.layouts.rows import amounts_of
+from geonode.reading.levels import numbered
+from geonode.reading.sheet import EMPTY, Amount, Grid, Sheet, plain_name, same_name
+
+
+def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
+    """Spectra named by their only amount, or by the one that is asked for; else as they are.
+
+    Those without it are left out, and those of one amount are its scans.
+
+    Args:
+        sheet: spectra with their amounts.
+        target: name of the amount to take, whole or without its unit and `y_`; None: the only one.
+
+    Raises:
+        SpectraError: no amount, or several, have the name.
+    """
+    chosen = _chosen(sheet, target)
+    if chosen is None:
+        return sheet
+    kept = [at for at, cell in enumerate(chosen.cells) if cell.lower() not in EMPTY]
+    left = [name for at, name in enumerate(sheet.names) if at not in {*kept}]
+    found = sheet.at(kept)
+    others = [one.header for one in sheet.amounts if one is not chosen]
+    called = target or role(chosen.header) == "concentration" or is_marked_amount(chosen.header)
+    notes = () if called else (f"column {chosen.header!r} is taken for the concentrations",)
+    skipped = (
+        f"spectra without a {amount_name(chosen.header)}: {', '.join(left)}" if left else "",
+        f"columns {', '.join(others)}" if others else "",
+    )
+    (cells, places) = ([of[at] for at in kept] for of in (chosen.cells, chosen.places))
+    return replace(
+        found,
+        names=numbered(cells),
+        name_places=places,
+        understood=found.understood.also(skipped=tuple(filter(None, skipped)), notes=notes),
+        of_samples=False,
+        concentration_unit=concentration_header(chosen.header)[1] or sheet.concentration_unit,
+        columns=False,
+        amounts=(),
+    )
+
+
+def _chosen(sheet: Sheet, target: str | None) -> Amount | None:
+    if target is None:
+        sure = [one for one in sheet.amounts if one.is_sure]
+        return sure[0] if len(sure) == 1 else None
+    if not sheet.amounts:
+        raise SpectraError(
+            f"found {sheet.understood.format}, which has no column of amounts, and the amount "
+            f"{target[:40]!r} asked for; leave spectra.target out"
+        )
+    named = [one for one in sheet.amounts if same_name(amount_name(one.header), target)]
+    for found in ([one for one in sheet.amounts if same_name(one.header, target)], named):
+        if len(found) == 1:
+            return found[0]
+    known = ", ".join(repr(amount_name(one.header)[:40]) for one in sheet.amounts[:10])
+    raise SpectraError(
+        f"found {'two amounts' if named else 'no amount'} called {target[:40]!r}, expected one of "
+        f"{known} (spectra.target)"
+    )
+
+
+def require_amount(cell: str, place: str) -> Level:
+    """The amount that a cell is.
+
+    Raises:
+        SpectraError: it is none.
+    """
+    found = level(cell)
+    if found is None:
+        raise SpectraError(
+            f"{place}: found {cell[:40]!r}, expected an amount that is finite and not negative, "
+            "such as 30 or 30 ppb, or nothing"
+        )
+    return found
+
+
+def with_second_table(sheet: Sheet, grid: Grid, said: str, endings: tuple[str, ...]) -> Sheet:
+    """Spectra with the amounts that a second table gives for their names.
+
+    Args:
+        sheet: named spectra.
+        grid: a column of names, and one or more of amounts.
+        said: what the table is called, for messages.
+        endings: endings of files, which names may have.
+
+    Raises:
+        SpectraError: the table has other columns, names a sample twice or lacks a spectrum.
+    """
+    header, columns = grid.header, range(len(grid.header))
+    amounts = amounts_of(grid, columns)
+    others = [at for at in columns if at not in amounts]
+    named = [at for at in others if role(header[at]) == "other"] or others
+    if len(header) == 2 and len(named) != 1:
+        named, amounts = [0], amounts_of(grid, [1])
+    if not amounts or len(named) != 1 or any(map(level, header)):
+        raise SpectraError(
+            f"{said}: found the columns {', '.join(map(repr, header[:10]))}, expected name and "
+            "concentration"
+        )
+    rows: dict[str, int] = {}
+    for place, (row, cells) in enumerate(grid.rows):
+        name = plain_name(cells[named[0]])
+        name = Path(name).stem if Path(name).suffix.lower() in endings else name
+        if name in rows:
+            raise SpectraError(f"{said}, row {row}: found {name[:40]!r} again, expected it once")
+        rows[name] = place
+    at = []
+    for name, where in zip(sheet.names, sheet.name_places, strict=True):
+        row_of = rows.get(plain_name(name), rows.get(plain_name(where)))  # or the name of its file
+        if row_of is None:
+            known = ", ".join(map(repr, list(rows)[:3]))
+            raise SpectraError(
+                f"{where}: found {name[:40]!r}, which {said} has not ({known}, ...), expected the "
+                "name of every spectrum there; leave its concentration empty to leave it out"
+            )
+        at.append(row_of)
+    found = tuple(
+        one._replace(
+            cells=[one.cells[row] for row in at],
+            places=[f"{said}, {one.places[row]}" for row in at],
+        )
+        for one in amounts.values()
+    )
+    understood = sheet.understood.also(f"concentrations of {said}")
+    return replace(sheet, understood=understood, amounts=found, columns=False)

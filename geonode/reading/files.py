@@ -1,0 +1,413 @@
+"""Spectra in the files that instruments and people make.
+
+Bytes become cells (`Grid`) or named spectra (`Sheet`), cells become named spectra by their layout,
+and a series takes the names for concentrations, where `30__r2` is a further scan of level 30;
+`read_spectra` leaves them names. Readers are registered by extension in `FORMATS`; a
+folder holds one spectrum in each file. Messages count rows from 1, header included, as an editor
+shows them.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from geonode.errors import SpectraError
+from geonode.reading.amounts import named_by_amount, with_second_table
+from geonode.reading.formats.delimited import read_delimited
+from geonode.reading.formats.excel import read_excel
+from geonode.reading.formats.jcamp_dx import SUFFIXES as JCAMP
+from geonode.reading.formats.jcamp_dx import read_jcamp
+from geonode.reading.formats.labelled_arrays import read_netcdf, read_zarr
+from geonode.reading.formats.matlab import read_matlab
+from geonode.reading.formats.spc import read_spc
+from geonode.reading.layouts.choice import sheet_of
+from geonode.reading.layouts.layout import Asked
+from geonode.reading.levels import RenamedColumns, scans_of
+from geonode.reading.sense import doubts, doubts_of_cells, unstuck
+from geonode.reading.sheet import Grid, Sheet, joined
+from geonode.spectra.table import FEWEST_WAVELENGTHS, Spectra, SpectraTable
+from geonode.terminal import printable
+
+_LOG = logging.getLogger(__name__)
+
+Missing = Literal["refuse", "mask"]
+Window = tuple[float, float] | None
+
+FORMATS: dict[str, Callable[[Path], Grid | Sheet]] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".dat", ".asc", ".prn", ".dpt"), read_delimited),
+    ".xlsx": read_excel,
+    **dict.fromkeys(JCAMP, read_jcamp),
+    ".spc": read_spc,
+    ".mat": read_matlab,
+    ".zarr": read_zarr,
+    ".nc": read_netcdf,
+}
+"""Readers by extension, of cells or of formats that say which way their spectra run."""
+
+SUFFIXES = tuple(FORMATS)
+
+TEXTS = (".txt", ".dat", ".asc")
+"""Endings of spectra and of notes alike."""
+
+NO_READER = {
+    **dict.fromkeys((".xls", ".ods", ".xlsm"), "save the sheet as .xlsx or .csv"),
+    **dict.fromkeys(
+        (".spa", ".sp", ".wdf", ".dsw", ".bsw", ".jws", ".abs", ".opus"),
+        "export it in the program of the instrument, as JCAMP-DX, or as text in two columns",
+    ),
+}
+"""What to do with files of formats that are not read, by ending."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Choices that a file leaves open.
+
+    Attributes:
+        sheet: sheet of a workbook; None: the only one that is not empty.
+        concentrations: second table, of names and concentrations; None, or a table without rows:
+            the names say them.
+        replicates: what `20.1` beside `20` is.
+        target: which amount to take, where the table or the second one gives several.
+    """
+
+    sheet: str | None = None
+    concentrations: Path | None = None
+    replicates: RenamedColumns = "ask"
+    target: str | None = None
+
+
+UNCHOSEN = Choices()
+
+
+def read_table(
+    path: Path,
+    *,
+    window: Window = None,
+    missing: Missing = "refuse",
+    choices: Choices = UNCHOSEN,
+) -> SpectraTable:
+    """Read a concentration series.
+
+    Args:
+        path: a file of any known format. Its axis may descend and its levels may have any order;
+            the table ascends in both.
+        window: part of the axis to keep, ends included (axis unit).
+        missing: whether a missing value within the window is an error, or its wavelength is left
+            out and reported as masked.
+        choices: what the file leaves open.
+
+    Raises:
+        SpectraError: the file cannot be read, or is no series; the message names file, row,
+            column, what was found and what was expected.
+    """
+    sheet, table = sheet_and_series(path, window, missing, choices)
+    warn(path, sheet, doubts(sheet, table))
+    return table
+
+
+def read_spectra(
+    path: Path, *, missing: Missing = "refuse", sheet_name: str | None = None
+) -> Spectra:
+    """Read spectra of unknown concentration.
+
+    Args:
+        path: a file of any known format; the names of its spectra may be any text.
+        missing: as in `read_table`.
+        sheet_name: sheet of a workbook; None: the only one that is not empty.
+
+    Raises:
+        SpectraError: the file cannot be read, a spectrum has no name or that of another, or there
+            are too few wavelengths.
+    """
+    with errors_naming(path):
+        sheet = read_sheet(path, Asked(), sheet_name=sheet_name)
+        places: dict[str, str] = {}
+        for name, place in zip(sheet.names, sheet.name_places, strict=True):
+            if not name:
+                raise SpectraError(f"{place}: found no name, expected one for every spectrum")
+            if name in places:
+                raise SpectraError(
+                    f"{place}: found {name[:40]!r} again, first in {places[name]}; expected every "
+                    "name once"
+                )
+            places[name] = place
+        kept, masked = selected(sheet, None, missing)
+        quantity = sheet.quantity
+        if len(kept) < FEWEST_WAVELENGTHS or not sheet.names:
+            raise SpectraError(
+                f"found {len(sheet.names)} spectra at {len(kept)} wavelengths, expected at least "
+                f"one at {FEWEST_WAVELENGTHS}"
+            )
+    warn(path, sheet, doubts_of_cells(sheet))
+    about = sheet.names, sheet.axis[kept], sheet.axis_name, sheet.axis_unit
+    return Spectra(*about, sheet.values[:, kept], masked, quantity)
+
+
+def read_known(
+    path: Path, choices: Choices = UNCHOSEN
+) -> tuple[Spectra, Float[np.ndarray, "spectrum"], str | None]:
+    """Read spectra of known concentration as `read_table` does, but any number of them.
+
+    Returns:
+        The spectra, by ascending concentration; the concentrations; their unit if the file has it.
+
+    Raises:
+        SpectraError: the file cannot be read, or says no concentrations.
+    """
+    with errors_naming(path):
+        sheet = read_known_sheet(path, choices)
+        scans, unit = scans_of(sheet, choices.replicates)
+        kept, masked = selected(sheet, None, "refuse")
+        order = [scans[key] for key in sorted(scans)]
+        names = [sheet.names[place] for place in order]
+        about = sheet.axis[kept], sheet.axis_name, sheet.axis_unit
+        values = sheet.values[order][:, kept]
+        spectra = Spectra(names, *about, values, masked, sheet.quantity)
+    warn(path, sheet, doubts_of_cells(sheet))
+    return spectra, np.array([level for level, _ in sorted(scans)]), unit
+
+
+def warn(path: Path, sheet: Sheet, doubtful: list[str]) -> None:
+    """Log the notes on a file, and doubts."""
+    for line in (*sheet.understood.notes, *doubtful):
+        _LOG.warning("%s: %s", printable(str(path)), line)
+
+
+@contextmanager
+def errors_naming(path: Path) -> Iterator[None]:
+    """Make errors of reading name this file.
+
+    Raises:
+        SpectraError: in place of what was raised inside.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SpectraError(f"{path}: {reason}; expected a file of spectra") from error
+    except UnicodeDecodeError as error:
+        raise SpectraError(
+            f"{path}: not UTF-8 text, nor UTF-16 or Windows-1252; expected text saved as UTF-8"
+        ) from error
+    except SpectraError as error:
+        raise SpectraError(f"{path}: {' '.join(str(error).split())}") from error
+
+
+def sheet_and_series(
+    path: Path, window: Window, missing: Missing, choices: Choices
+) -> tuple[Sheet, SpectraTable]:
+    """Spectra of a file, named by their concentrations, and the series that they are.
+
+    Raises:
+        SpectraError: as `read_table`.
+    """
+    with errors_naming(path):
+        sheet = read_known_sheet(path, choices)
+        scans, unit = scans_of(sheet, choices.replicates)
+        sheet, kept, masked = unstuck(sheet, scans, *selected(sheet, window, missing), missing)
+        by_level = groupby(sorted(scans), key=itemgetter(0))
+        spectra_of = {level: [scans[key] for key in keys] for level, keys in by_level}
+        return sheet, SpectraTable(
+            axis=sheet.axis[kept],
+            axis_name=sheet.axis_name,
+            axis_unit=sheet.axis_unit,
+            concentrations=np.array(list(spectra_of)),
+            scans=[sheet.values[spectra][:, kept] for spectra in spectra_of.values()],
+            masked=masked,
+            concentration_unit=unit,
+            places=tuple(map(tuple, spectra_of.values())),
+            quantity=sheet.quantity,
+        )
+
+
+def read_known_sheet(path: Path, choices: Choices) -> Sheet:
+    """Spectra named by their concentrations, or with several amounts of which none was chosen.
+
+    Raises:
+        SpectraError: as `read_sheet`, or the second table does not fit.
+        OSError, UnicodeDecodeError: a file cannot be read.
+    """
+    second, target, table = choices.concentrations, choices.target, None
+    if second is not None:
+        with errors_naming(second):
+            grid = read_format(second, of_names=True)
+            if not isinstance(grid, Grid):
+                raise SpectraError("found spectra, expected a table of names")
+            table = grid if grid.rows else None
+    if table is None or second is None:
+        asked = Asked(series=True, target=target)
+        return read_sheet(path, asked, sheet_name=choices.sheet, apart=second)
+    sheet = read_sheet(path, Asked(), sheet_name=choices.sheet, apart=second)
+    return named_by_amount(with_second_table(sheet, table, second.name, SUFFIXES), target)
+
+
+def read_sheet(
+    path: Path, asked: Asked, *, sheet_name: str | None = None, apart: Path | None = None
+) -> Sheet:
+    """Named spectra of a file, or of a folder of files.
+
+    Args:
+        path: a file of any known format.
+        asked: what the spectra are read for.
+        sheet_name: sheet of a workbook; None: the only one that is not empty.
+        apart: a file of the folder that holds no spectrum.
+
+    Raises:
+        SpectraError: the format is unknown, or the file does not keep to it.
+        OSError, UnicodeDecodeError: the file cannot be read.
+    """
+    suffix = path.suffix.lower()
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise SpectraError("found a pipe or a device, expected a file or a folder")
+    if sheet_name is not None and suffix != ".xlsx":
+        raise SpectraError(f"found the sheet {sheet_name!r} asked for, expected a workbook (.xlsx)")
+    if path.is_dir() and suffix not in SUFFIXES:
+        return _read_folder(path, apart, asked)
+    found = read_format(path, sheet_name)
+    if isinstance(found, Grid):
+        found = sheet_of(found, replace(asked, called=_parts(path)[0]))
+    return named_by_amount(found, asked.target) if asked.series else found
+
+
+def read_format(path: Path, sheet: str | None = None, *, of_names: bool = False) -> Grid | Sheet:
+    """Cells, of spectra or of names, or spectra of a file, by its ending; text if it is unknown.
+
+    Raises:
+        SpectraError, OSError: as `read_sheet`.
+    """
+    suffix = _parts(path)[1]
+    if way := _way_out(suffix):
+        raise SpectraError(
+            f"found a file {suffix}, expected one of {', '.join(SUFFIXES)}, or text; {way}"
+        )
+    reader = FORMATS.get(suffix, read_delimited)
+    if reader is read_excel:
+        return read_excel(path, sheet, of_names=of_names)
+    return read_delimited(path, of_names=of_names) if reader is read_delimited else reader(path)
+
+
+def _parts(path: Path) -> tuple[str, str]:
+    """Name of a file without its ending, and that in small letters; 0.5 ppb has none."""
+    called, _, ending = path.name.rpartition(".")
+    has_one = called and (ending[:1].isalpha() or ending.isdigit())
+    return (called, f".{ending.lower()}") if has_one else (path.name, "")
+
+
+def _way_out(suffix: str) -> str | None:
+    """What to do with a file of an ending that is not read; Bruker's are numbered."""
+    return NO_READER[".opus"] if suffix[1:].isdigit() else NO_READER.get(suffix)
+
+
+# folders
+
+
+def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
+    """Spectra of the files of a folder on one axis; of several endings, the most frequent one.
+
+    Args:
+        path: the folder.
+        apart: a file of it that holds no spectrum.
+        asked: what is read; its target is the spectrum, or the amount, to take from each file.
+    """
+    files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
+    if apart is not None:
+        files = [file for file in files if file.resolve() != apart.resolve()]
+    if not files:
+        raise SpectraError("found a folder with nothing in it, expected files of spectra")
+    counts = Counter(_parts(file)[1] for file in files if file.is_file())
+    known = Counter({one: counts[one] for one in counts if one in FORMATS})
+    known = known or Counter({one: counts[one] for one in counts if not _way_out(one)})
+    (ending, most), (other, next_most) = [*known.most_common(2), *[("", 0)] * 2][:2]
+    if most == next_most:
+        found = f"as many files {ending} as {other}" if most else f"{files[0].name} in a folder"
+        raise SpectraError(
+            f"found {found}, expected files of one spectrum each, of one ending "
+            f"({', '.join(SUFFIXES)}); move the others elsewhere"
+        )
+    kept = [file for file in files if file.is_file() and _parts(file)[1] == ending]
+    left = [file.name for file in files if file not in kept]
+    sheets = {}
+    for file in kept:
+        try:
+            sheets[file.name] = _one_of_folder(file, asked.target)
+        except SpectraError as error:
+            raise SpectraError(f"{file.name}: {error}") from error
+    spectra = joined(sheets, by_title=ending in JCAMP)
+    if ending in JCAMP and asked.series:
+        spectra = named_by_amount(spectra, asked.target)
+    if not left:
+        return spectra
+    more = f" and {len(left) - 10} more" if len(left) > 10 else ""
+    note = (
+        f"of the folder, the {len(kept)} files {ending} are read; left out are "
+        f"{', '.join(left[:10])}{more}: if they are spectra too, save all in one format"
+    )
+    return replace(spectra, understood=spectra.understood.also(notes=(note,)))
+
+
+def _one_of_folder(file: Path, column: str | None) -> Sheet:
+    """The spectrum of a file, called like the file; of JCAMP-DX all, called as the file says."""
+    if _parts(file)[1] in JCAMP:
+        sheet = read_sheet(file, Asked())
+        places = [f"{file.name}, {place}" for place in sheet.name_places]
+        return replace(sheet, name_places=places)
+    sheet = read_sheet(file, Asked(target=column))
+    if column is not None:
+        sheet = sheet.one_called(column)
+    if len(sheet.names) != 1:
+        raise SpectraError(
+            f"found {len(sheet.names)} spectra, "
+            f"{', '.join(repr(name[:40]) for name in sheet.names[:5])}, expected one in every file "
+            "of a folder; choose it by spectra.target, or read this file alone"
+        )
+    sheet = replace(sheet, signal=sheet.signal or sheet.quantity)  # which the name may have been
+    return replace(sheet, names=[_parts(file)[0]], name_places=[file.name], of_samples=True)
+
+
+# wavelengths
+
+
+def selected(
+    sheet: Sheet, window: Window, missing: Missing
+) -> tuple[Int[np.ndarray, "kept"], Float[np.ndarray, "masked"]]:
+    """Places of the wavelengths that are kept, ascending, and the wavelengths left out.
+
+    Raises:
+        SpectraError: too few are left, or a value is missing that must not be.
+    """
+    axis = sheet.axis
+    inside = np.full(axis.shape, True)
+    if window is not None and len(axis) >= FEWEST_WAVELENGTHS:
+        low, high = window
+        inside = (low <= axis) & (axis <= high)
+        if inside.sum() < FEWEST_WAVELENGTHS:
+            raise SpectraError(
+                f"window [{low:g}, {high:g}] keeps {inside.sum()} wavelengths, expected at least "
+                f"{FEWEST_WAVELENGTHS}; the axis runs from {axis.min():.10g} to {axis.max():.10g}"
+            )
+    gaps = np.isnan(sheet.values).any(axis=0) & inside
+    if missing == "refuse" and gaps.any():
+        place = int(np.flatnonzero(gaps)[0])
+        spectrum = int(np.flatnonzero(np.isnan(sheet.values[:, place]))[0])
+        raise SpectraError(
+            f"{sheet.cell_place(spectrum, place)}: found an empty or NaN cell, expected a number; "
+            "fill it in, or take the wavelength out (as spectra.missing: mask does for a series)"
+        )
+    kept = inside & ~gaps
+    if gaps.any() and kept.sum() < FEWEST_WAVELENGTHS:
+        raise SpectraError(
+            f"missing cells leave {kept.sum()} of {inside.sum()} wavelengths, "
+            f"expected at least {FEWEST_WAVELENGTHS}"
+        )
+    ascending = np.argsort(axis)
+    return ascending[kept[ascending]], np.sort(axis[gaps])

@@ -1,0 +1,206 @@
+"""Tables as text: the delimiter and the decimal mark are found, and never guessed.
+
+Lines are parted by every delimiter in turn, and the table is looked for among the cells. The
+delimiter is the one whose table has equally many cells in every row, numbers below the header and
+right of the first column. A comma between digits is a decimal mark wherever it is not the
+delimiter. A file with two possible readings that differ is refused.
+"""
+
+import csv
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from geonode.errors import SpectraError
+from geonode.reading.formats.text import read_text
+from geonode.reading.headers import level, wavelength
+from geonode.reading.layouts.table_place import FIRST_ROWS, Place, grid_of
+from geonode.reading.sheet import (
+    LONGEST_NAME,
+    Decimal,
+    Grid,
+    Row,
+    Understood,
+    require_columns,
+    to_number,
+)
+from geonode.spectra.arrays import require_values
+
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "blanks"}
+
+_FIRST_LINES = 2000  # among which the delimiter is looked for at first
+_QUOTED_OR_NOT = re.compile(r'"([^"]*)"|(\S+)')
+_COMMENT = re.compile(r"\s*#(?!\s*[,;\t|])")  # a column may be called #
+_SAYS_SOMETHING = re.compile(r'[^\s,;|"]')
+_GROUPS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:[.,][0-9]{3})+")  # of thousands, or decimals
+_WITH_MARKS = re.compile(r"[+-]?[0-9.,]*[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?")
+
+LOOK_AT_SIGNS = "the bytes are no UTF-8, and are read as Windows-1252: look at signs such as µ"
+
+Numbered = list[tuple[int, str]]
+"""Lines with the numbers of their rows, counted from 1."""
+
+
+def read_delimited(path: Path, *, of_names: bool = False) -> Grid:
+    """Cells of a text file; blanks part names and amounts only if nothing else does.
+
+    Raises:
+        SpectraError: it is no text or no table, or can be read in two ways; the message names row
+            and column.
+        OSError, UnicodeDecodeError: it cannot be read.
+    """
+    texts, encoding = read_text(path)
+    lines = list(enumerate(texts, start=1))
+    comments = [line for line in lines if _COMMENT.match(line[1])]
+    lines = [line for line in lines if not _COMMENT.match(line[1])]
+    if not any(_SAYS_SOMETHING.search(line) for _, line in lines):
+        raise SpectraError(
+            "found an empty file, expected a header such as wavelength_nm,0,10,20,30,60"
+        )
+    first = lines[:_FIRST_LINES]
+    delimiter = _delimiter(first, clear=True, of_names=of_names) or _delimiter(lines) or ","
+    rows = _rows(lines, delimiter)
+    cells = [row for _, row in Place.of(rows, delimiter, of_names=of_names).table]
+    decimal = _decimal_mark(cells, delimiter)
+    if delimiter != ",":
+        _refuse_groups(cells)
+    point = "point" if decimal == "." else "comma"
+    about = Understood(
+        f"text, delimiter {DELIMITERS[delimiter]}, decimal {point}",
+        encoding=encoding,
+        notes=(LOOK_AT_SIGNS,) if encoding == "Windows-1252" else (),
+    )
+    remarks = _rows([(number, line.lstrip("# \t")) for number, line in comments], delimiter)
+    return grid_of(
+        rows, decimal, about, even=True, comments=remarks, mark=delimiter, of_names=of_names
+    )
+
+
+def _rows(lines: Iterable[tuple[int, str]], delimiter: str) -> list[Row]:
+    """Rows of cells without blanks around them; a line of delimiters alone has none."""
+    rows, count = [], 0
+    for number, line in lines:
+        cells = [cell.strip() for cell in _parted(line, delimiter)]
+        require_columns(len(cells))
+        count += len(cells) if any(cells) else 0
+        require_values(count)
+        rows.append((number, cells if any(cells) else []))
+    return rows
+
+
+def _parted(line: str, delimiter: str) -> list[str]:
+    if delimiter == " ":
+        return [quoted or plain for quoted, plain in _QUOTED_OR_NOT.findall(line)]
+    if '"' in line:
+        try:
+            return next(csv.reader([line], delimiter=delimiter, skipinitialspace=True, strict=True))
+        except csv.Error:  # quotes within a cell, which is then no number
+            pass
+    return line.split(delimiter)
+
+
+def _delimiter(lines: Numbered, *, clear: bool = False, of_names: bool = False) -> str | None:
+    """The delimiter that comes closest to a table; None if all leave one cell a row.
+
+    Args:
+        lines: lines of a file, or the first of them.
+        clear: whether it must be clear where the table is.
+        of_names: as of `read_delimited`.
+
+    Raises:
+        SpectraError: two are as close, and part the lines into other cells.
+    """
+    found: dict[str, tuple[float, list[list[str | float | None]]]] = {}
+    tabs = False
+    for delimiter in DELIMITERS:
+        if delimiter != " " and not any(delimiter in line for _, line in lines):
+            continue
+        if delimiter == " " and of_names and found:
+            break
+        place = Place.of(_rows(lines, delimiter), delimiter, of_names=of_names)
+        rows = [cells for _, cells in place.table[: FIRST_ROWS + 1]]
+        if delimiter == "\t":
+            tabs = all(len(cells) > 1 for cells in rows)
+        # Two tabs are no blanks.
+        parts = bool(rows) and len(rows[0]) > 1 and not (tabs and delimiter == " ")
+        if parts and (place.is_clear or not clear):
+            found[delimiter] = _fit(rows, delimiter)
+    if not found:
+        return None
+    best = max(fit for fit, _ in found.values())
+    first, *others = (delimiter for delimiter, (fit, _) in found.items() if fit == best)
+    for other in others:
+        if found[other] != found[first]:
+            raise SpectraError(
+                f"found two ways to read the cells, delimiter {DELIMITERS[first]} and delimiter "
+                f"{DELIMITERS[other]}; save with semicolons or tabs"
+            )
+    return first
+
+
+def _fit(rows: list[list[str]], delimiter: str) -> tuple[float, list[list[str | float | None]]]:
+    """Score of the first rows as a table (2: all is right), and what they say."""
+    decimal = _decimal_mark(rows, delimiter)
+    header, *body = rows
+    said: list[list[str | float | None]] = [list(header)]
+    right = total = 0
+    for row in body:
+        numbers = [to_number(cell or "nan", decimal) for cell in row[1:]]
+        right += sum(number is not None for number in numbers)
+        total += len(numbers)
+        said.append([*row[:1], *(None if n is None or np.isnan(n) else n for n in numbers)])
+    others = {*DELIMITERS} - {delimiter, " ", ","}
+    even = all(
+        len(row) == len(header) and not others & {*row[0]} and row[0][-1:] != "," for row in body
+    )
+    return even + (right / total if total else 0.0), said
+
+
+def _decimal_mark(rows: list[list[str]], delimiter: str) -> Decimal:
+    """Decimal mark of the cells that are numbers; a point where commas part the cells."""
+    if delimiter == ",":
+        return "."
+    return "," if any("," in number for cells in rows for number in _marked(cells)) else "."
+
+
+def _marked(cells: list[str]) -> Iterator[str]:
+    """Numbers among cells with a comma or a point; of levels and wavelengths the number.
+
+    A comma in a name is none of these: 2,4-D is no level.
+    """
+    for text in cells:
+        if ("," in text or "." in text) and len(text) <= LONGEST_NAME:
+            if _WITH_MARKS.fullmatch(text):
+                yield text
+            elif _is_named_number(text):
+                yield text[: len(text) - len(text.lstrip("+-0123456789.,"))]
+
+
+def _is_named_number(text: str) -> bool:
+    """Whether a text is a level or a wavelength, with a decimal point or comma."""
+    changed = text.replace(",", ".", 1)
+    return text[0] in "+-0123456789.," and bool(level(changed) or wavelength(changed))
+
+
+def _refuse_groups(rows: list[list[str]]) -> None:
+    """Refuse commas or points that may all be decimal marks, or all part thousands.
+
+    Between commas a point is a decimal mark: who parts thousands by points writes decimal commas.
+    """
+    for mark, word in ((",", "comma"), (".", "point")):
+        example = None
+        for number in (number for cells in rows for number in _marked(cells)):
+            if mark in number:
+                if not _GROUPS.fullmatch(number) or {",", "."} <= {*number}:
+                    break
+                example = number
+        else:
+            if example is not None:
+                raise SpectraError(
+                    f"found {example!r} and no number that tells whether its {word} is a "
+                    f"decimal mark or parts thousands: it is {example.replace(',', '.')} or "
+                    f"{example.replace(mark, '')}; save with commas between the cells and a "
+                    "decimal point, without thousands"
+                )

@@ -1,0 +1,250 @@
+"""Tables in Excel workbooks: the cells of one sheet.
+
+openpyxl unpacks whatever a workbook claims to hold, so its parts are measured first.
+"""
+
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from geonode.errors import SpectraError
+from geonode.reading.formats.number_formats import Units, scale_shown, units_shown, with_units
+from geonode.reading.layouts.table_place import filled_columns, grid_of, trimmed
+from geonode.reading.levels import numbered
+from geonode.reading.sheet import LONGEST_NAME, Grid, Row, Understood, require_columns
+from geonode.spectra.arrays import MOST_VALUES
+
+LARGEST_WORKBOOK = 2**27
+"""Bytes of a workbook once it is unpacked."""
+
+LARGEST_PART = 2**20
+"""Bytes of any part of it but cells and texts."""
+
+MOST_ROWS = 2**20
+"""Rows of a sheet, as in Excel."""
+
+# Parts that openpyxl does not open where it only reads cells.
+_LEFT_OUT = (
+    *("xl/media/", "xl/calcchain.xml", "xl/comments", "xl/externallinks/", "customxml/"),
+    *("xl/pivotcache/", "xl/pivottables/"),
+)
+_HIDDEN = re.compile(r'\shidden="(?:1|true)"')
+_HIDDEN_ROW = re.compile(r'<(?:\w+:)?row\b(?=[^>]*\shidden="(?:1|true)")[^>]*\sr="(\d{1,7})"')
+_COLUMNS = re.compile(r"<(?:\w+:)?col\b[^>]*>")
+_ENDS = re.compile(r'\s(?:min|max)="(\d{1,5})"')
+_FORMULA = re.compile(
+    r'<(?:\w+:)?c\b[^>]*\sr="([A-Z]{1,3})(\d{1,7})"[^>]*>\s*<(?:\w+:)?f\b(?:[^>]*/>|[^>]*>[^<]*<[^>]*>)'
+    r"\s*(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v></(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
+)
+_MERGED = re.compile(r'<(?:\w+:)?mergeCell\b[^>]*\sref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
+_CELLS = ("xl/worksheets/", "xl/sharedstrings.xml")
+
+
+def read_excel(path: Path, sheet: str | None = None, *, of_names: bool = False) -> Grid:
+    """Cells of a workbook; of formulas, the values that Excel stored last.
+
+    Args:
+        path: the workbook.
+        sheet: name of the sheet to read; None: the only one that is not empty.
+        of_names: whether it is a table of names and amounts.
+
+    Raises:
+        SpectraError: the workbook is damaged, too large or empty, several sheets are filled and
+            none is chosen, the chosen one is not filled, or number formats show other numbers
+            than the cells hold, or several units.
+        OSError: it cannot be read.
+    """
+    from openpyxl.reader.excel import ExcelReader  # noqa: PLC0415 - only for workbooks
+
+    _require_small(path)
+    try:
+        with path.open("rb") as file:
+            reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
+            reader.read()
+            filled = [
+                one
+                for one in reader.wb.worksheets
+                if any(value is not None for row in _rows(one) for value, _ in row)
+            ]
+            chosen = [one for one in filled if sheet in (None, one.title)]
+            if len(chosen) == 1:
+                parts = {one.name: part.target for one, part in reader.parser.find_sheets()}
+                xml = reader.archive.read(parts[chosen[0].title]).decode("utf-8", "replace")
+                return _grid(chosen[0], _Marks.of(xml), of_names=of_names)
+            names = ", ".join(repr(one.title) for one in filled)
+    except SpectraError:
+        raise
+    except Exception as error:  # openpyxl raises anything where a part is damaged
+        raise SpectraError(
+            f"found a workbook that cannot be read ({error!r:.80}), expected one as Excel writes "
+            "it; save it anew, or as .csv"
+        ) from error
+    if not filled:
+        raise SpectraError("found no cells in any sheet, expected a table in one")
+    if sheet is not None:
+        raise SpectraError(f"found cells in the sheets {names}, expected one called {sheet!r}")
+    raise SpectraError(
+        f"found cells in the sheets {names}, expected one sheet; choose it by spectra.sheet"
+    )
+
+
+def _require_small(path: Path) -> None:
+    """Refuse what is no workbook, or unpacks to more than a table needs.
+
+    Raises:
+        SpectraError: it is, or is compressed in a way that cannot be unpacked block by block.
+        OSError: it cannot be read.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except OSError:
+        raise
+    except Exception as error:  # zipfile raises more than BadZipFile where bytes are damaged
+        raise SpectraError("found no workbook, expected one saved as .xlsx") from error
+    unpacked = 0
+    for entry in entries:
+        name = entry.filename.lower()
+        if not name.endswith((".xml", ".rels")) or name.startswith(_LEFT_OUT):
+            continue
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise SpectraError(
+                f"found compression {entry.compress_type} in a workbook, expected deflate; save it "
+                "anew"
+            )
+        size = max(entry.file_size, entry.compress_size)  # zipfile reads no further than it says
+        unpacked += size
+        if not name.startswith(_CELLS):
+            _require_at_most(LARGEST_PART, size, f"bytes unpacked of {name[:40]!r}")
+    _require_at_most(LARGEST_WORKBOOK, unpacked, "bytes unpacked")
+
+
+def _require_at_most(most: int, found: int, what: str) -> None:
+    if found > most:
+        raise SpectraError(
+            f"found a workbook of {found} {what}, expected at most {most}; copy the values of the "
+            "table alone to a new workbook, or save as .csv"
+        )
+
+
+def _rows(sheet: Any) -> Iterator[tuple[tuple[Any, str | None], ...]]:
+    """Values and units of the rows, whatever dimensions the sheet claims."""
+    sheet.reset_dimensions()
+    cells = 0
+    for number, row in enumerate(sheet.iter_rows(), start=1):
+        cells += len(row)
+        _require_at_most(MOST_ROWS, number, "rows")
+        _require_at_most(MOST_VALUES, cells, "cells with the empty ones")
+        yield tuple(_value(cell) for cell in row)
+
+
+def _value(cell: Any) -> tuple[Any, str | None]:
+    """Value of a cell, and the unit that its format shows.
+
+    Raises:
+        SpectraError: the format shows another number, or units that depend on its size.
+    """
+    if not isinstance(cell.value, int | float):
+        return cell.value, None
+    scale, units = scale_shown(cell.number_format), units_shown(cell.number_format)
+    if scale is not None or len(units) > 1:
+        shown = scale or " or ".join(sorted(units))[:80]
+        raise SpectraError(
+            f"row {cell.row}, column {cell.column}: found {cell.value:g} in a cell that shows "
+            f"{shown}, which is one number or the other; format it as a plain number"
+        )
+    return cell.value, next(iter(units), None)
+
+
+class _Marks(NamedTuple):
+    """What the XML of a sheet says and openpyxl leaves out where it only reads cells.
+
+    Attributes:
+        hidden: rows and columns that Excel does not show, for people.
+        not_computed: cells of formulas without a saved value, by row.
+        merged: place of the first cell of a range of one row, and its width, by row.
+        tall: last row of a range of one column, by its first row and its place.
+    """
+
+    hidden: list[str]
+    not_computed: dict[int, str]
+    merged: dict[int, list[tuple[int, int]]]
+    tall: dict[int, dict[int, int]]
+
+    @classmethod
+    def of(cls, xml: str) -> "_Marks":
+        """Marks in the XML of a sheet."""
+        from openpyxl.utils import get_column_letter, range_boundaries  # noqa: PLC0415
+
+        rows = [int(row) for row in _HIDDEN_ROW.findall(xml)]
+        columns = [
+            letter
+            for tag in _COLUMNS.findall(xml)
+            if _HIDDEN.search(tag) and (ends := _ENDS.findall(tag))
+            for letter in map(get_column_letter, range(int(ends[0]), min(int(ends[-1]), 16384) + 1))
+        ]
+        hidden = [f"rows {', '.join(map(str, rows[:5]))}"] if rows else []
+        hidden += [f"columns {', '.join(columns[:5])}"] if columns else []
+        not_computed: dict[int, str] = {}
+        for cell, row in _FORMULA.findall(xml):
+            not_computed.setdefault(int(row), cell + row)
+        merged: dict[int, list[tuple[int, int]]] = {}
+        tall: dict[int, dict[int, int]] = {}
+        for found in _MERGED.findall(xml):
+            left, top, right, bottom = range_boundaries(found)
+            if top == bottom:
+                merged.setdefault(top, []).append((left - 1, right - left + 1))
+            elif left == right <= 20:  # the first columns are about samples
+                tall.setdefault(top, {})[left - 1] = bottom
+        return cls(hidden, not_computed, merged, tall)
+
+    def filled(self, number: int, cells: list[str]) -> list[str]:
+        """Cells of a row of the header, of which a merged one is above all of its columns."""
+        cells = list(cells)
+        for left, width in self.merged.get(number, []):
+            if 0 < left < len(cells) and cells[left]:
+                cells[left : left + width] = numbered([cells[left]] * width)
+        return cells
+
+
+def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Grid:
+    """The table of a sheet, without the empty cells at its edges."""
+    rows: list[Row] = []
+    units: Units = {}
+    width = 0
+    last_row: dict[int, int] = {}  # of ranges of one column, whose first cell is that of all rows
+    for number, found in enumerate(_rows(sheet), start=1):
+        cells = trimmed([_text(value) for value, _ in found])
+        units |= {(number, at): unit for at, (_, unit) in enumerate(found) if unit is not None}
+        width = max(width, len(cells))
+        require_columns(width)
+        cells = marks.filled(number, cells)
+        for at, last in last_row.items():
+            if number <= last and at < min(len(cells), len(rows[-1][1])):
+                cells[at] = rows[-1][1][at]
+        last_row |= marks.tall.get(number, {})
+        rows.append((number, cells))
+        _require_at_most(MOST_VALUES, width * len(rows), "cells")
+    place_of = {column: at for at, column in enumerate(filled_columns(rows))}
+    rows = [(number, [cells[at] for at in place_of if at < len(cells)]) for number, cells in rows]
+    units = {(row, place_of[at]): unit for (row, at), unit in units.items()}
+    notes = tuple(f"hidden in the sheet, and read: {hidden}" for hidden in marks.hidden)
+    understood = Understood(f"Excel workbook, sheet {sheet.title!r}", notes=notes)
+    grid = grid_of(rows, ".", understood, of_names=of_names)
+    lost = [marks.not_computed[row] for row in grid.row_numbers if row in marks.not_computed]
+    if lost:
+        raise SpectraError(
+            f"found a formula in {lost[0]} whose value was never saved, expected a number; open "
+            "the workbook in Excel or LibreOffice and save it, or paste the values"
+        )
+    return with_units(grid, units)
+
+
+def _text(value: Any) -> str:
+    """Text of a cell; of a number, the shortest that reads back as exactly it."""
+    text = "" if value is None else str(value)
+    if len(text) > LONGEST_NAME:
+        _require_at_most(LONGEST_NAME, len(text), f"characters in a cell, {text[:40]!r}...")
+    return text.strip()

@@ -1,0 +1,245 @@
+"""Spectra as labelled arrays in Zarr stores and NetCDF files, opened by xarray.
+
+The spectra are the one variable of numbers over a wavelength-like dimension and one other, which is
+the concentration or tells samples apart; a third dimension may count replicates. Dimensions are
+known by their name or by the units of their coordinate. A replicate that is NaN throughout was not
+measured. Amounts of samples are variables over them, or over them and the substances, which are
+known as concentrations in the same way.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+
+from geonode.errors import ArtifactError, SpectraError
+from geonode.reading.headers import UNITS, Role, role
+from geonode.reading.layouts.layout import is_marked_amount
+from geonode.reading.sheet import Amount, Sheet, Understood, require_columns
+from geonode.spectra.arrays import MOST_VALUES, require_values
+from geonode.spectra.table import shortest
+from geonode.storage.zarr_metadata import require_own_files, require_plain
+
+MOST_CHUNKS = 100_000
+"""Chunks of an array."""
+
+LARGEST_NETCDF = 2**28
+"""Bytes of a NetCDF file."""
+
+NEVER_WRITTEN_OF = {
+    **dict.fromkeys(("f4", "f8"), 9.969209968386869e36),
+    **{"i2": -32767, "u2": 65535, "i4": -(2**31) + 1, "u4": 2**32 - 1},
+    **{"i8": -(2**63) + 2, "u8": 2**64 - 2},
+}
+"""What NetCDF has where nothing was written, by type: NC_FILL_ of netcdf.h."""
+
+
+def read_zarr(path: Path) -> Sheet:
+    """Spectra of a Zarr store.
+
+    Raises:
+        SpectraError: it is damaged, asks for more than fits into memory or for more than numbers
+            and texts, or holds no such variable, or several.
+        OSError: it cannot be read.
+    """
+    import xarray  # noqa: PLC0415 - few files need it
+
+    if not path.is_dir():
+        raise SpectraError("found no such folder, expected a Zarr store")
+    with errors_explained():
+        require_own_files(path)
+        require_plain(path, 8 * MOST_VALUES, MOST_CHUNKS)
+        with xarray.open_zarr(path, decode_times=False, chunks=None, consolidated=False) as data:
+            found = sheet_of_arrays(data, "Zarr")
+            require_chunks(path, data, set(data.variables))
+            return found
+
+
+def read_netcdf(path: Path) -> Sheet:
+    """Spectra of a NetCDF file; nothing guards against one that is made to harm HDF5.
+
+    Raises:
+        SpectraError: as `read_zarr`, or the packages for version 4 are not installed.
+        OSError: it cannot be read.
+    """
+    import xarray  # noqa: PLC0415 - few files need it
+
+    # A file is opened here, so that it is closed whatever a library raises.
+    with path.open("rb") as file, errors_explained():
+        if path.stat().st_size > LARGEST_NETCDF:
+            raise SpectraError(f"found more than {LARGEST_NETCDF} bytes, expected at most that")
+        is_version_3 = file.read(3) == b"CDF"
+        file.seek(0)
+        if not is_version_3:
+            _require_few_values(file)
+        engine: Literal["scipy", "h5netcdf"] = "scipy" if is_version_3 else "h5netcdf"
+        with xarray.open_dataset(file, engine=engine, decode_cf=False, chunks=None) as data:
+            for variable in data.data_vars.values():
+                fill = NEVER_WRITTEN_OF.get(variable.dtype.str[1:])
+                if fill is not None and "missing_value" not in variable.attrs:
+                    variable.attrs.setdefault("_FillValue", variable.dtype.type(fill))
+            return sheet_of_arrays(xarray.decode_cf(data, decode_times=False), "NetCDF")
+
+
+def _require_few_values(file: BinaryIO) -> None:
+    """Count the values of a NetCDF 4 file, of which xarray reads some as soon as it opens it."""
+    try:
+        import h5netcdf  # noqa: PLC0415 - an extra
+
+        with h5netcdf.File(file) as found:
+            require_values(sum(math.prod(array.shape) for array in found.variables.values()))
+    except ImportError as error:
+        raise SpectraError(
+            'found NetCDF 4, which needs more packages: pip install "geonode-spectra[netcdf]"'
+        ) from error
+    file.seek(0)
+
+
+@contextmanager
+def errors_explained(what: str = "labelled arrays") -> Iterator[None]:
+    """Turn whatever the libraries raise into a SpectraError, which calls the file so."""
+    try:
+        yield
+    except SpectraError:
+        raise
+    except ArtifactError as error:
+        raise SpectraError(str(error)) from error
+    except MemoryError as error:
+        raise SpectraError(
+            "found arrays that do not fit into memory, expected at most "
+            f"{MOST_VALUES} values; write those of spectra alone"
+        ) from error
+    except Exception as error:  # damaged parts raise anything
+        said = " ".join(repr(error).split())
+        raise SpectraError(f"found no {what} that can be read ({said:.80})") from error
+
+
+def sheet_of_arrays(data: Any, kind: str) -> Sheet:
+    """The spectra of a dataset of xarray, read from a file of this kind."""
+    roles: dict[str, Role | None] = {str(name): _role(data, name) for name in data.dims}
+    name, values = _variable(data, roles)
+    require_values(math.prod(values.shape))
+    (at_axis,) = [dim for dim in values.dims if roles[dim] == "axis"]
+    (of_names,) = [dim for dim in values.dims if roles[dim] not in ("axis", "replicate")]
+    replicates = [dim for dim in values.dims if roles[dim] == "replicate"]
+    for dim in (at_axis, of_names):
+        if dim not in data.coords or data[dim].dims != (dim,):
+            raise SpectraError(f"found no coordinate {dim!r}, expected one for every dimension")
+    if data[at_axis].dtype.kind not in "fiu":
+        raise SpectraError(f"found {data[at_axis].dtype} on the axis, expected numbers")
+    require_columns(data.sizes[of_names])
+    numbers = np.asarray(values.transpose(of_names, *replicates, at_axis), np.float64)
+    names, places, spectra, samples = [], [], [], []
+    labels = data[of_names].values.tolist()
+    for number, (label, scans) in enumerate(zip(labels, numbers, strict=True), start=1):
+        text = shortest(float(label)) if isinstance(label, int | float) else str(label)
+        measured = scans[~np.isnan(scans).all(axis=1)] if replicates else [scans]
+        for scan, spectrum in enumerate(measured, start=1):
+            names.append(text if scan == 1 else f"{text}__r{scan}")
+            places.append(f"{of_names} {number}")
+            spectra.append(spectrum)
+            samples.append(number - 1)
+    axis = np.asarray(data[at_axis].values, np.float64)
+    unit = _unit(data[at_axis])
+    is_concentration = roles[of_names] == "concentration"
+    concentration_unit = _unit(data[of_names]) if is_concentration else "1"
+    signal, signal_unit = str(values.attrs.get("long_name", name)), _unit(values)
+    return Sheet(
+        names=names,
+        axis=axis,
+        axis_name=str(data[at_axis].attrs.get("long_name", at_axis)),
+        axis_unit=UNITS.get(unit.lower(), unit),
+        values=np.stack(spectra) if spectra else np.empty((0, len(axis))),
+        name_places=places,
+        axis_places=[f"{at_axis} {number}" for number in range(1, len(axis) + 1)],
+        understood=Understood(f"{kind}, variable {name} ({', '.join(map(str, values.dims))})"),
+        of_samples=not is_concentration,
+        concentration_unit=None if concentration_unit == "1" else concentration_unit,
+        signal=signal if signal_unit == "1" else f"{signal} ({signal_unit})",
+        amounts=() if is_concentration else _amounts(data, of_names, samples, roles),
+    )
+
+
+def _amounts(
+    data: Any, of_names: Any, samples: list[int], roles: dict[str, Role | None]
+) -> tuple[Amount, ...]:
+    """Amounts of the samples of spectra, one of each substance."""
+    found = []
+    for name, variable in data.variables.items():
+        others = [dim for dim in variable.dims if dim != of_names]
+        known = _role(data, name) == "concentration" or is_marked_amount(str(name))
+        of_samples = of_names in variable.dims and len(others) < 2 and variable.dtype.kind in "fiu"
+        if (
+            not known
+            or not of_samples
+            or any(roles[dim] in ("axis", "replicate") for dim in others)
+        ):
+            continue
+        require_columns(variable.size)
+        values = np.asarray(variable.transpose(of_names, ...).values, np.float64)
+        labels = [str(one) for one in data[others[0]].values] if others else [str(name)]
+        unit, places = _unit(variable), [f"{name}, {of_names} {one + 1}" for one in samples]
+        for label, amounts in zip(labels, values.reshape(len(values), -1).T, strict=True):
+            cells = [shortest(float(amounts[sample])) for sample in samples]
+            found.append(Amount(label if unit == "1" else f"{label} ({unit})", cells, places))
+    return tuple(found)
+
+
+def _unit(array: Any) -> str:
+    """Unit of an array, "1" where it has none."""
+    return str(array.attrs.get("units") or "1")
+
+
+def _role(data: Any, dim: Any) -> Role | None:
+    """Role of a dimension or a variable by its name, or else by its attributes."""
+    attributes = data[dim].attrs if dim in data.variables else {}
+    said = (dim, *(attributes.get(key) for key in ("long_name", "standard_name", "units")))
+    found = (role(str(text)) for text in said if text)
+    return next((one for one in found if one not in (None, "about")), None)
+
+
+def _variable(data: Any, roles: dict[str, Role | None]) -> tuple[str, Any]:
+    """Name and values of the one variable that is spectra."""
+    found = {}
+    for name, variable in data.data_vars.items():
+        dims = sorted(str(roles[dim]) for dim in variable.dims if roles[dim] != "replicate")
+        replicates = len(variable.dims) - len(dims)
+        over_two = len(dims) == 2 and dims.count("axis") == 1 and replicates <= 1
+        if over_two and variable.dtype.kind in "fiu":
+            found[str(name)] = variable
+    if len(found) != 1:
+        names = ", ".join(map(repr, sorted(found))) if found else "no variable"
+        raise SpectraError(
+            f"found {names} over a wavelength and one other dimension, expected one variable; "
+            f"dimensions: {', '.join(map(repr, roles))}"
+        )
+    return next(iter(found.items()))
+
+
+def require_chunks(store: Path, data: Any, names: set[Any]) -> None:
+    """Refuse absent chunks, for which Zarr reads the fill value of the array.
+
+    Args:
+        store: the Zarr store.
+        data: the store as xarray has opened it.
+        names: its arrays to check.
+
+    Raises:
+        SpectraError: an array lacks a chunk, and its fill value may be a measured number.
+    """
+    import zarr  # noqa: PLC0415 - few files need it
+
+    for name in sorted(map(str, names)):
+        array = zarr.open_array(store / name, mode="r")
+        fill: Any = array.metadata.fill_value
+        lost = array.nchunks - array.nchunks_initialized
+        number = data[name].dtype.kind in "fiu"
+        if lost > 0 and number and (fill is None or not np.isnan(fill)):
+            raise SpectraError(
+                f"array {name!r}: found {lost} of {array.nchunks} chunks absent, which read as "
+                f"{fill or 0:g}: they are lost, or were not written as all of it is that number; "
+                "write the store with NaN as fill value, or with empty chunks"
+            )

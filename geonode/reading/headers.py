@@ -1,0 +1,256 @@
+"""Meaning of headers: the spectral axis, concentrations, and the units of both."""
+
+import re
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from geonode.reading.sheet import LONGEST_NAME
+
+UNITS = {
+    **dict.fromkeys(("nm", "nanometer", "nanometers", "nanometre", "nanometres"), "nm"),
+    **dict.fromkeys(("um", "µm", "μm"), "um"),  # micro sign, Greek mu
+    **dict.fromkeys(("micrometer", "micrometers", "micrometre", "micrometres"), "um"),
+    **dict.fromkeys(("micron", "microns", "micron(s)"), "um"),
+    **dict.fromkeys(("cm-1", "cm1", "cm^-1", "cm**-1", "cm⁻¹", "1/cm", "/cm"), "cm-1"),
+    **dict.fromkeys(("ev", "electronvolt", "electronvolts"), "eV"),
+}
+"""CF spelling of the units of a spectral axis, by how headers spell them (lower case)."""
+
+AXIS_OF_UNIT = {
+    "nm": "wavelength",
+    "um": "wavelength",
+    "cm-1": "wavenumber",
+    "eV": "photon_energy",
+    "1": "axis",
+}
+"""Name of an axis of which only the unit is known, by unit."""
+
+AXIS_NAMES = {
+    *("wavelength", "wavelengths", "wave length", "wave", "wavel.", "wl", "lambda", "λ"),
+    *("wavenumber", "wavenumbers", "wave number", "raman shift", "shift"),
+    *("energy", "photon energy", "frequency"),
+    *("wellenlänge", "wellenzahl", "longueur d'onde", "longitud de onda", "lunghezza d'onda"),
+}
+
+Role = Literal["axis", "concentration", "replicate", "other", "about"]
+
+NAMES: dict[Role, set[str]] = {
+    "concentration": {"concentration", "concentrations", "conc", "conc.", "level", "levels"},
+    "axis": AXIS_NAMES,
+    "replicate": {"replicate", "replicates", "rep", "repeat", "scan", "scans"},
+    "other": {"sample", "samples", "sample name", "name", "id", "spectrum", "spectra", "label"},
+}
+"""Headers by role; others are of names that say nothing about concentrations."""
+
+_NAMES_OF_SAMPLES = re.compile(
+    r"(?:(?:sample|specimen|spectrum|test|vial|tube|proben?|file) ?)?(?:id|nr|nummer|code|key)[.#]?"
+    r"|(?:sample|specimen|spectrum|test|vial|tube) ?(?:no|num|number|label)[.#]?|measurement"
+    r"|specimen|probe|échantillon|muestra|campione|barcode|patient|vial|tube|cuvette|well"
+)
+_ABOUT_SAMPLES = re.compile(
+    r"unnamed: ?\d+|(?:[a-z]+ )?(?:date|time|temperature|power|length)|datum|zeit|timestamp|year|t"
+    r"|temp\.?|humidity|exposure|pathlength|dilution(?: factor)?|volume|depth|(?:well )?(?:row|col"
+    r"|column)|plate|position|batch|lot|run|order|serial|seq|file ?(?:name)?|class|group|gain"
+    r"|units?|einheit"
+)
+"""Headers of numbers that are no concentrations, unless one is asked for by its name."""
+
+_PREFIX = "[fpnuµμmcdk]?"
+_VOLUME = r"(?:[nuµμmcd]?[Ll]|[mcd]?m\^?[3³])"
+CONCENTRATION_UNIT = (
+    rf"{_PREFIX}M|{_PREFIX}(?:mol|g|eq)/(?:{_VOLUME}|{_PREFIX}g)"
+    rf"|{_PREFIX}(?:mol|g)[ ·*]?(?:[nuµμmcd]?[Ll]\^?(?:-1|⁻¹)|[mcd]?m\^?(?:-3|⁻³))"
+    rf"|(?:{_PREFIX}I?U|CFU|cfu|cells|copies|particles)/{_VOLUME}"
+    r"|pp[mbtq][vw]?|PP[MBTQ]"
+    r"|(?:wt|vol|mol)?\.? ?%(?: ?\(?[wv]/[wv]\)?)?"
+)
+"""Units of concentrations; letters are large or small as they should be: mM is not MM."""
+
+# Not from within a run of blanks, nor with two ways through a run of digits: else the time that a
+# header takes would grow with the square of its length.
+_BEFORE_UNIT = r"(?<![\s_/])(?:[\s_/]+|[\s_/]*[(\[])"
+_AXIS_HEADER = re.compile(rf"(?P<name>.*?){_BEFORE_UNIT}(?P<unit>1/cm|[^\s_/()\[\]]+)[)\]]?")
+_CONCENTRATION_HEADER = re.compile(
+    rf"(?P<name>.*?){_BEFORE_UNIT}(?P<unit>{CONCENTRATION_UNIT})[)\]]?"
+)
+_BRACKETS = re.compile(r"(?P<name>conc[a-z]*\.?|levels?)[\s_]*[(\[](?P<unit>[^()\[\]]+)[)\]]", re.I)
+_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_LEVEL = re.compile(rf"(?P<number>{_NUMBER})(?:[\s_]*[(\[]?(?P<unit>{CONCENTRATION_UNIT})[)\]]?)?")
+_WAVELENGTH = re.compile(rf"(?P<number>{_NUMBER})[\s_]*[(\[]?(?P<unit>[^\s()\[\]]+)[)\]]?")
+# A concentration within a name has a unit, and stands apart from what is before it.
+_WITHIN = re.compile(
+    r"(?:^|(?<=[\s_(\[])|(?<=[A-Za-z][A-Za-z]-))"
+    r"(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    rf"[\s_]*[(\[]?(?P<unit>{CONCENTRATION_UNIT})(?![A-Za-z0-9/%^])[)\]]?"
+)
+_NUMBER_BEFORE = re.compile(r"(?:^|[\s_(\[])[+-]?[0-9.,]+[\s_]*$")
+_SCAN_BEHIND = re.compile(
+    r"[\s_.-]*(?:\(?(?:rep(?:licate|eat)?|scan|run|r)?[\s_.-]*(?P<scan>[0-9]{1,3})\)?)?", re.I
+)
+_SCAN_MARK = re.compile(r"(?P<level>.+)__r(?P<scan>[1-9][0-9]{0,5})")
+# As people mark scans of a bare number; 10_1 may be 10.1.
+_SCAN_OF_NUMBER = re.compile(
+    rf"(?P<level>{_NUMBER})[\s_-]*(?:(?P<open>\()|(?<=[\s_-])(?i:rep(?:licate|eat)?|scan|run|r)"
+    r"[\s_.-]*)(?P<scan>[1-9][0-9]{0,2})(?(open)\))"
+)
+# A unit before its number; M may be the letter of a sample, and 1_2 may be 1.2.
+_UNIT_BEFORE = re.compile(
+    rf"(?:^|(?<=[\s_(\[-]))(?!M[\s_])(?P<unit>{CONCENTRATION_UNIT})(?:[)\]][\s_]*|[\s_]+)"
+    r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![0-9.,]|[\s_-][0-9])"
+)
+
+_KINDS = {
+    **{"wavelength": "length", "lambda": "length", "λ": "length"},
+    **{"wavenumber": "number", "wave number": "number", "raman": "number", "shift": "number"},
+    **{"energy": "energy", "photon energy": "energy", "frequency": "frequency"},
+}
+_REST = re.compile(r"\s*(?:[(\[/]|\s)\s*(?P<unit>[^\s()\[\]/][^()\[\]]*?)\s*[)\]]?")
+
+
+class Level(NamedTuple):
+    """Concentration and scan in the name of a spectrum.
+
+    Attributes:
+        concentration: finite, not negative.
+        scan: number in the mark of the scan, which only orders those of a level; 0 without one.
+        unit: as the name gives it.
+        label: what stands before it, such as "as" of "As_5ppb"; None where the name is no more
+            than a concentration.
+    """
+
+    concentration: float
+    scan: int
+    unit: str | None
+    label: str | None = None
+
+
+def axis_header(header: str) -> tuple[str, str]:
+    """Name and unit of a spectral axis; unit "1" where the header names none that is known.
+
+    A header that is a unit alone names the usual axis of that unit, as `nm` does wavelengths.
+    """
+    alone = UNITS.get(header.strip("()[] ").lower())
+    if alone and not re.fullmatch(CONCENTRATION_UNIT, header):  # nM is no nanometre
+        return AXIS_OF_UNIT[alone], alone
+    match = _AXIS_HEADER.fullmatch(header)
+    unit = UNITS.get(match["unit"].lower().rstrip(".")) if match else None
+    return (match["name"], unit) if match and match["name"] and unit else (header, "1")
+
+
+def axis_kind(name: str) -> str | None:
+    """Kind of an axis: "length", "number" of waves, "energy" or "frequency"; None if unknown."""
+    bare = _words(name)
+    return next((kind for word, kind in _KINDS.items() if bare.startswith(word)), None)
+
+
+def unknown_unit(name: str) -> str | None:
+    """Unknown unit after the name of an axis; None without one."""
+    bare = _words(name)
+    if bare in AXIS_NAMES:
+        return None
+    for word in sorted(AXIS_NAMES, key=len, reverse=True):
+        rest = bare.removeprefix(word)
+        if rest != bare and (match := _REST.fullmatch(rest)):
+            return match["unit"]
+    return None
+
+
+def concentration_header(header: str) -> tuple[str, str | None]:
+    """Name and unit of a concentration; None where the header names none.
+
+    A unit in brackets may be any; without them it must be known, as `conc_ppb`.
+    """
+    match = _CONCENTRATION_HEADER.fullmatch(header) or _BRACKETS.fullmatch(header)
+    return (match["name"], match["unit"]) if match and match["name"] else (header, None)
+
+
+def role(header: str) -> Role | None:
+    """Role of a column by its header; None if unknown."""
+    bare = re.split(r"[(\[/]", header)[0]
+    parts = (header, bare, axis_header(header)[0], concentration_header(header)[0])
+    names = {_words(part) for part in parts}
+    for found, known in NAMES.items():
+        if names & known:
+            return found
+    if concentration_header(header)[1] or re.fullmatch(CONCENTRATION_UNIT, header):
+        return "concentration"  # before the axis: a µM is no micrometre
+    if axis_header(header)[1] != "1":
+        return "axis"
+    if any(map(_NAMES_OF_SAMPLES.fullmatch, names)):
+        return "other"
+    return "about" if any(map(_ABOUT_SAMPLES.fullmatch, names)) else None
+
+
+def level(name: str) -> Level | None:
+    """The concentration that a name is; None if it is none that is finite and not negative."""
+    mark = _SCAN_MARK.fullmatch(name) or _SCAN_OF_NUMBER.fullmatch(name)
+    text, scan = (mark["level"].strip(), int(mark["scan"])) if mark else (name, 0)
+    match = _LEVEL.fullmatch(text)
+    if match is None:
+        return None
+    concentration = float(match["number"])
+    if not 0 <= concentration < np.inf:
+        return None
+    return Level(concentration + 0.0, scan, match["unit"])
+
+
+def labelled_level(name: str) -> Level | None:
+    """The concentration with a unit that stands in a name; None if there is none, or several.
+
+    The number behind it, as in "As_5ppb_2" or in "5 ppb.1", as pandas renames columns, only orders
+    the scans of a level. The unit may stand before the number, as in "As_ppb_5".
+    """
+    short = name if len(name) <= LONGEST_NAME else ""
+    found = list(_WITHIN.finditer(short)) or list(_UNIT_BEFORE.finditer(short))
+    if len(found) != 1:
+        return None
+    (match,) = found
+    label, behind = name[: match.start()], _SCAN_BEHIND.fullmatch(name[match.end() :])
+    concentration = float(match["number"])
+    if behind is None or _NUMBER_BEFORE.search(label) or not match["unit"].strip():
+        return None
+    if not concentration < np.inf:
+        return None
+    bare = label.strip(" _-([").lower()
+    return Level(concentration, int(behind["scan"] or 0), match["unit"], bare)
+
+
+def wavelength(text: str) -> tuple[float, str | None] | None:
+    """The value of a spectral axis with its unit, such as "400 nm"; None if it is none."""
+    if re.fullmatch(_NUMBER, text):
+        return float(text), None
+    match = _WAVELENGTH.fullmatch(text)
+    if match is None or match["unit"].lower() not in UNITS:
+        return None
+    if re.fullmatch(CONCENTRATION_UNIT, match["unit"]):  # nM is no nanometre
+        return None
+    return float(match["number"]), UNITS[match["unit"].lower()]
+
+
+def with_point(text: str) -> str:
+    """A level or a wavelength with a decimal point in place of its comma; other texts as they are.
+
+    A comma in a name is none: 2,4-D is no level.
+    """
+    if "," not in text or len(text) > LONGEST_NAME or text[0] not in "+-0123456789.,":
+        return text
+    changed = text.replace(",", ".", 1)
+    return changed if level(changed) or wavelength(changed) else text
+
+
+def same_unit(one: str, other: str) -> bool:
+    """Whether two spellings are of one unit, as µM, uM and µmol/L are; nothing is converted."""
+    return _plain(one) == _plain(other)
+
+
+def _words(name: str) -> str:
+    return re.sub(r"[\s_-]+", " ", name).strip().lower()
+
+
+def _plain(unit: str) -> str:
+    text = re.sub(r"[\s·*^().]", "", unit.translate(str.maketrans("µμ³¹⁻", "uu31-")))
+    text = re.sub(r"([numcd]?)[Ll]-1$", r"/\1L", re.sub(r"([mcd]?m)-3$", r"/\g<1>3", text))
+    text = re.sub(r"l$", "L", text) if "/" in text else text
+    text = re.sub(r"mol/(L|dm3)$", "M", text)
+    return text.lower() if re.fullmatch("PP[MBTQ]|CFU/.*", text) else text

@@ -1,0 +1,270 @@
+"""One column a spectrum, right of the axis; and two columns, which are one spectrum.
+
+A header may have several rows, such as names above units or samples above concentrations. A row
+that says the same above every spectrum, or units alone, names units; a row of numbers, with or
+without units, is the concentrations; any other row is the names. Two rows of numbers are told apart
+by their first cells, or refused.
+"""
+
+import re
+from dataclasses import replace
+from typing import NamedTuple
+
+from geonode.errors import SpectraError
+from geonode.reading.headers import (
+    AXIS_OF_UNIT,
+    CONCENTRATION_UNIT,
+    UNITS,
+    axis_header,
+    concentration_header,
+    labelled_level,
+    level,
+    role,
+    same_unit,
+)
+from geonode.reading.layouts.layout import Asked, Fit, axis_of
+from geonode.reading.layouts.rows import corner_parts, direction, in_order, refuse_turned
+from geonode.reading.layouts.table_place import counts_rows
+from geonode.reading.levels import numbered
+from geonode.reading.sheet import Grid, Sheet, places_called, to_number
+
+_OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I)
+"""Lines above a spectrum whose units are not of its axis."""
+
+
+class OneSpectrum:
+    """Columns of numbers, the axis and a signal or channels, whatever stands above and below."""
+
+    name = "two columns, one spectrum"
+
+    def fit(self, grid: Grid, asked: Asked) -> Fit:  # noqa: ARG002
+        """Two columns, of which the first ascends or descends, or channels without a header."""
+        if len(grid.header) != 2 and grid.understood.header_rows:
+            return Fit(False, f"there are {len(grid.header)} columns")
+        if len(grid.headings) > 1 or role(grid.header[0]) in ("axis", "concentration", "other"):
+            return Fit(False, "the header says what the columns are")
+        if len(grid.rows) < 2 or not in_order(grid.column(0)):
+            return Fit(False, "the first column does not ascend or descend throughout")
+        return Fit(True, "two columns, of which the first ascends or descends, and text around")
+
+    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
+        """The spectrum, with the unit of the axis from the text above where it is named there."""
+        name, *signals = grid.header
+        header = name or "axis"
+        if axis_header(header)[1] == "1" and (unit := unit_in(grid.preamble)):
+            header = f"{name or 'axis'} ({unit})"
+        names = [header, *(signal or asked.called for signal in signals)]
+        found = OneColumn().sheet(replace(grid, headings=[(grid.header_row, names)]), asked)
+        if len(signals) == 1:
+            return found
+        wanted = places_called(signals, asked.target or "")
+        at = wanted[0] if len(wanted) == 1 else 0
+        others = ", ".join(signals[:at] + signals[at + 1 :])
+        return replace(
+            found.at([at]),
+            names=[signals[at] if wanted else asked.called],
+            understood=found.understood.also(skipped=(f"channels {others}",)),
+            signal=signals[at],
+        )
+
+
+def unit_in(preamble: tuple[str, ...]) -> str | None:
+    """The unit of the axis that the text above a spectrum names; None if none, or several.
+
+    It stands alone in its line or behind a mark, as in `XUNITS: nm` or `#AxisUnit[1]=<tab>1/cm`.
+    """
+    found = set()
+    for line in preamble:
+        if _OF_OTHERS.search(line):
+            continue
+        value = re.split(r"[=:\t;,]", line.strip(' \t"'))[-1].strip(' \t"()[]')
+        unit = UNITS.get(value.lower(), axis_header(value)[1] if role(value) == "axis" else "1")
+        found |= {unit} - {"1"}
+    return found.pop() if len(found) == 1 else None
+
+
+class OneColumn:
+    """One column a spectrum, right of the axis."""
+
+    name = "one column a spectrum"
+
+    def fit(self, grid: Grid, asked: Asked) -> Fit:
+        """As `direction` finds; a header of several rows is always above columns."""
+        if len(grid.headings) > 1:
+            return Fit(True, "the header has several rows")
+        way, reason = direction(grid, asked)
+        return Fit(way == "columns", reason)
+
+    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
+        """The spectra."""
+        if len(grid.headings) > 1:
+            grid = merged(grid, series=asked.series)
+        elif asked.series:
+            refuse_turned(grid, rows=False)
+        of_rows, of_columns = corner_parts(grid.header[0])
+        if role(of_rows) in ("concentration", "other"):  # of the headers beside it
+            of_rows, of_columns = "axis", of_rows
+        names = grid.header[1:]
+        for column, name in enumerate(names, start=2):
+            if role(name) == "axis":
+                raise SpectraError(
+                    f"{grid.place(column)}: found a second axis, {name!r}, expected one axis in "
+                    "the first column and one column a spectrum"
+                )
+        axis_name, unit = axis_header(of_rows)
+        rows = [f"row {row}" for row in grid.row_numbers]
+        places = [f"{row}, column {grid.header[0]!r}" for row in rows]
+        values = grid.numbers(range(1, len(grid.header)))
+        axis, unit = axis_of(grid.column(0), places, unit)
+        return Sheet(
+            names=names,
+            axis=axis,
+            axis_name=axis_name,
+            axis_unit=unit,
+            values=values.T,
+            name_places=[grid.place(column) for column in range(2, len(names) + 2)],
+            axis_places=rows,
+            understood=grid.understood,
+            concentration_unit=concentration_header(of_columns)[1],
+            signal=grid.signal,
+            columns=True,
+        )
+
+
+# headers of several rows
+
+
+class Heading(NamedTuple):
+    """One row of a header.
+
+    Attributes:
+        number: number of the row.
+        corner: its first cell.
+        cells: the others.
+    """
+
+    number: int
+    corner: str
+    cells: list[str]
+
+    @property
+    def is_of_units(self) -> bool:
+        """Whether it names units, or one signal, above every spectrum."""
+        if all(_unit(cell) for cell in self.cells):
+            return True
+        return len({*self.cells}) == 1 and bool(self.cells[0]) and not self.is_of_levels
+
+    @property
+    def is_of_levels(self) -> bool:
+        """Whether every cell is a concentration."""
+        return all(level(cell) or labelled_level(cell) for cell in self.cells)
+
+
+def merged(grid: Grid, *, series: bool) -> Grid:
+    """A table with a header of one row above one column a spectrum.
+
+    Args:
+        grid: a table whose header has several rows.
+        series: whether its spectra should be named by concentrations rather than by names.
+
+    Raises:
+        SpectraError: two rows may be the concentrations, or units contradict each other.
+    """
+    rows = [Heading(number, cells[0], cells[1:]) for number, cells in grid.headings]
+    others = [row for row in rows if not row.is_of_units] or rows[:1]
+    signals = (row.cells[0] for row in rows if row not in others and not _unit(row.cells[0]))
+    signal = next(signals, grid.signal)
+    chosen = _concentrations(others) if series else None
+    if chosen is None:
+        named = [row for row in others if all(row.cells)] or others  # labels may be of some columns
+        called = [row for row in named if role(row.corner) == "other"]
+        unlike_levels = [row for row in named if not row.is_of_levels]
+        unique = [row for row in unlike_levels if len({*row.cells}) == len(row.cells)]
+        found = [*called, *unique, *unlike_levels, *named][0]
+        cells = found.cells
+    else:
+        found, units = chosen, _units(rows)
+        cells = [
+            f"{cell} {unit}" if unit and to_number(cell) is not None else cell
+            for cell, unit in zip(found.cells, units, strict=True)
+        ]
+        names = next((row.cells for row in others if row != found), None)
+        if names and len({*zip(names, cells, strict=True)}) == len(cells):
+            cells = numbered(cells)  # different samples of one concentration
+    return replace(grid, headings=[(found.number, [_axis(rows), *cells])], signal=signal)
+
+
+def _concentrations(rows: list[Heading]) -> Heading | None:
+    """The row of concentrations; None if there is none.
+
+    Raises:
+        SpectraError: two rows may be it, or the only one numbers samples.
+    """
+    levels = [
+        row for row in rows if row.is_of_levels and role(row.corner) not in ("about", "replicate")
+    ]
+    with_units = [row for row in levels if all(to_number(cell) is None for cell in row.cells)]
+    unlike_names = [row for row in levels if role(row.corner) != "other"]
+    if len(levels) == 1 and not levels[0].corner and counts_rows(levels[0].cells):
+        unlike_names = []  # the columns of a plate, or samples
+    for chosen in (
+        [row for row in rows if role(row.corner) == "concentration"],
+        with_units,
+        unlike_names,
+    ):
+        if len(chosen) == 1:
+            return chosen[0]
+    if not levels:
+        return None
+    if len(levels) == 1:
+        (row,) = levels
+        raise SpectraError(
+            f"row {row.number}: found {row.corner!r} beside {', '.join(row.cells[:3])}, ..., which "
+            "may number samples; call the row concentration, or write the unit, such as 30 ppb, or "
+            "give concentrations in a second table (spectra.concentrations)"
+        )
+    one, other = levels[:2]
+    raise SpectraError(
+        f"rows {one.number} and {other.number}: found two rows that may be the concentrations, "
+        f"{', '.join(one.cells[:3])}, ... and {', '.join(other.cells[:3])}, ...; call one of them "
+        "concentration in its first cell, or remove the other"
+    )
+
+
+def _units(rows: list[Heading]) -> list[str | None]:
+    """Unit of each concentration, from rows of the header and from their first cells."""
+    headers = [[cell.partition("__r")[0] for cell in row.cells] for row in rows]
+    said = [[_unit(concentration_header(one)[1] or one) for one in row] for row in headers]
+    said += [[concentration_header(row.corner)[1]] * len(row.cells) for row in rows]
+    found: list[str | None] = [None] * len(rows[0].cells)
+    for units in said:
+        for place, unit in enumerate(units):
+            known = found[place]
+            if known and unit and not same_unit(known, unit):
+                raise SpectraError(
+                    f"rows {rows[0].number} to {rows[-1].number}: found concentrations in {known} "
+                    f"and in {unit}, expected one unit"
+                )
+            found[place] = known or unit
+    return found
+
+
+def _unit(cell: str) -> str | None:
+    """The unit of a concentration that a cell is; per cent alone may be that of the spectra."""
+    bare = cell.strip().strip("()[]")
+    return bare if bare not in ("", "%") and re.fullmatch(CONCENTRATION_UNIT, bare) else None
+
+
+def _axis(rows: list[Heading]) -> str:
+    """Name of the axis, with its unit from another row if it has none."""
+    corners = [row.corner for row in rows]
+    units = [bare for corner in corners if (bare := corner.strip("()[]")).lower() in UNITS]
+    named = next(
+        (one for one in corners if role(one) == "axis" and one.strip("()[]") not in units), None
+    )
+    if named is None and units:
+        unit = UNITS[units[0].lower()]
+        return f"{AXIS_OF_UNIT[unit]} ({unit})"
+    if named is None:
+        return next((corner for corner in corners if corner and role(corner) is None), "axis")
+    return f"{named} ({units[0]})" if axis_header(named)[1] == "1" and units else named

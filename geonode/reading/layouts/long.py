@@ -1,0 +1,145 @@
+"""One row a value: columns of amounts or of the sample, of the wavelength, and of the value."""
+
+import numpy as np
+
+from geonode.errors import SpectraError
+from geonode.reading.headers import (
+    Role,
+    axis_header,
+    concentration_header,
+    labelled_level,
+    level,
+    role,
+)
+from geonode.reading.layouts.layout import Asked, Fit, is_marked_amount
+from geonode.reading.layouts.rows import amount_texts, texts_of
+from geonode.reading.levels import numbered
+from geonode.reading.sheet import Amount, Grid, Sheet, to_number
+from geonode.spectra.arrays import require_values
+
+
+class OneRowAValue:
+    """One row a value."""
+
+    name = "one row a value"
+
+    def fit(self, grid: Grid, asked: Asked) -> Fit:  # noqa: ARG002
+        """Headers name one axis, and amounts or the sample."""
+        header, roles = grid.header, [role(name) for name in grid.header]
+        why_not = ""
+        if len(grid.headings) > 1 or roles.count("axis") != 1 or len(roles) < 3:
+            why_not = "no column of wavelengths stands beside two others"
+        elif {*roles[1:]} == {"concentration"}:  # names with units that are said to be no levels
+            why_not = "every header but the first is a concentration"
+        elif "concentration" in roles:
+            # A level in a wide header has its number; a column of levels has none.
+            numbers = [name for name in header if level(name) or labelled_level(name)]
+            why_not = f"the header {numbers[0][:40]!r} is a level" if numbers else ""
+        elif "other" not in roles and not any(map(is_marked_amount, header)):
+            why_not = "no column names the samples"
+        elif len({*(axis := grid.column(roles.index("axis")))}) == len(axis):
+            # Spectra may be called sample and blank, but then the axis does not repeat itself.
+            why_not = "no wavelength repeats itself"
+        return Fit(not why_not, why_not or "headers name an axis, what was measured there, a value")
+
+    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
+        """The spectra; a column of replicates numbers scans of one sample or of its amounts."""
+        header, rows = grid.header, grid.row_numbers
+        roles = _roles(grid)
+        left = [at for at, one in enumerate(roles) if one is None and _is_text(grid.column(at))]
+        left = left if len(left) < roles.count(None) else []
+        if (
+            roles.count("other") > 1
+            or roles.count("replicate") > 1
+            or roles.count(None) != len(left) + 1
+        ):
+            found = ", ".join(map(repr, header[:10]))
+            raise SpectraError(
+                f"row {grid.header_row}: found the columns {found}, expected those of "
+                "concentrations or samples, one of wavelengths, one of values and at most one of "
+                "replicates; remove the others"
+            )
+        (at_value,) = [at for at, one in enumerate(roles) if one is None and at not in left]
+        amounts, sample, replicate = (
+            [at for at, one in enumerate(roles) if one == wanted]
+            for wanted in ("concentration", "other", "replicate")
+        )
+        of_series = asked.series and bool(amounts)  # samples of the same amounts are scans of them
+        keys = [*(amounts if of_series or not sample else ()), *sample, *replicate]
+        texts = {at: (amount_texts if at in amounts else texts_of)(grid, at) for at in keys}
+        said = {cell: level(cell) or cell for of in texts.values() for cell in {*of}}  # 10 is 10.0
+        each = list(zip(*([said[cell] for cell in texts[at]] for at in keys), strict=True))
+        first = dict(zip(reversed(each), reversed(range(len(each))), strict=True))
+        order = sorted(first.values())
+        spectrum_of = {each[row]: place for place, row in enumerate(order)}
+        spectra = [spectrum_of[key] for key in each]
+        names = [", ".join(texts[at][row] for at in sample or amounts) for row in order]
+        at_name = (sample or amounts)[0]
+        wavelengths = grid.column_of_numbers(at_axis := roles.index("axis"))
+        wrong = np.flatnonzero(~np.isfinite(wavelengths))
+        if wrong.size:
+            raise SpectraError(
+                f"row {rows[wrong[0]]}, column {grid.header[at_axis]!r}: found no number on the "
+                "axis, expected a finite one"
+            )
+        axis, columns = np.unique(wavelengths, return_inverse=True)
+        require_values(len(names) * len(axis))
+        values = np.full((len(names), len(axis)), np.nan)
+        known: dict[tuple[int, int], int] = {}
+        cells = zip(spectra, columns.tolist(), strict=True)
+        for row, cell, value in zip(rows, cells, grid.column_of_numbers(at_value), strict=True):
+            if cell in known:
+                raise SpectraError(
+                    f"row {row}: found {names[cell[0]]} at {axis[cell[1]]:.10g} again, first in "
+                    f"row {known[cell]}; number scans in a column called replicate"
+                )
+            known[cell] = row
+            values[cell] = value
+        axis_name, axis_unit = axis_header(grid.header[at_axis])
+        unused = [at for at, one in enumerate(roles) if at in left or one == "about"]
+        skipped = tuple(f"column {grid.header[at]!r}" for at in unused)
+        scans = "samples are scans" if of_series and sample else ""
+        called = [at for at in amounts if _called(header[at]) == "concentration"]
+        return Sheet(
+            names=names if of_series else numbered(names),
+            axis=axis,
+            axis_name=axis_name,
+            axis_unit=axis_unit,
+            values=values,
+            name_places=[f"row {rows[row]}, column {at_name + 1}" for row in order],
+            axis_places=[f"wavelength {value:.10g}" for value in axis],
+            understood=grid.understood.also(scans, skipped=skipped),
+            of_samples=bool(sample),
+            concentration_unit=None if of_series else concentration_header(header[at_name])[1],
+            signal=header[at_value],
+            amounts=tuple(
+                Amount(
+                    header[at],
+                    [texts[at][row] for row in order],
+                    [f"row {rows[row]}, column {at + 1}" for row in order],
+                    at in (called or amounts),
+                )
+                for at in amounts * of_series
+            ),
+        )
+
+
+def _called(header: str) -> Role | None:
+    return "concentration" if is_marked_amount(header) else role(header)
+
+
+def _roles(grid: Grid) -> list[Role | None]:
+    """Roles of the columns; numbers that are the same in every row of a sample are amounts."""
+    roles = [_called(name) for name in grid.header]
+    numbers = [at for at, one in enumerate(roles) if one is None and not _is_text(grid.column(at))]
+    if "other" in roles and len(numbers) > 1:
+        samples = grid.column(roles.index("other"))
+        for at in filter(grid.header.__getitem__, numbers):
+            if len({*zip(samples, grid.column(at), strict=True)}) == len({*samples}):
+                roles[at] = "concentration"
+    return roles
+
+
+def _is_text(cells: list[str]) -> bool:
+    """Whether cells are words throughout, such as the type of a well."""
+    return all(not cell[:1].isdigit() and to_number(cell, ",") is None for cell in cells)

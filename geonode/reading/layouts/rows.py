@@ -1,0 +1,324 @@
+"""One row a spectrum: columns about the sample, and the axis in the header."""
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from geonode.errors import SpectraError
+from geonode.reading.headers import (
+    AXIS_OF_UNIT,
+    CONCENTRATION_UNIT,
+    axis_header,
+    concentration_header,
+    level,
+    role,
+    wavelength,
+    with_point,
+)
+from geonode.reading.layouts.layout import Asked, Fit, axis_of, is_marked_amount
+from geonode.reading.layouts.table_place import counts_rows
+from geonode.reading.levels import numbered
+from geonode.reading.sheet import EMPTY, Amount, Grid, Sheet, to_number
+from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS
+
+PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
+"""Range in which spectra are measured, by unit; an axis without a unit is taken to be in nm."""
+
+INDEX_NAMES = {
+    *("", "unnamed: 0", "index", "#", "no", "no.", "nr", "nr.", "n", "row", "point", "pixel"),
+    *("number", "s.no", "s.no.", "sno", "sample no", "sample no.", "data point"),
+}
+"""Headers of a column that counts rows (lower case)."""
+
+FEWEST_EVEN = 10
+"""Numbers from which even steps make an axis rather than levels."""
+
+Way = Literal["columns", "rows"] | None
+
+
+def corner_parts(corner: str) -> tuple[str, str]:
+    r"""What a first cell such as `wavelength \ conc` or `nm / ppm` says of rows and of columns.
+
+    Of columns, an empty text if it says one thing.
+    """
+    parts = [part.strip() for part in re.split(r"[\\/]", corner)]
+    if len(parts) == 2 and {role(part) for part in parts} == {"axis", "concentration"}:
+        return parts[0], parts[1]
+    return corner, ""
+
+
+def direction(grid: Grid, asked: Asked) -> tuple[Way, str]:
+    """Whether columns or rows are the spectra, and why: by the headers first, by sizes last.
+
+    None if the table does not tell.
+    """
+    header, rows = grid.header, len(grid.rows)
+    corner = corner_parts(header[0])[0]
+    across = len(header) - 1
+    found: tuple[Way, str] = (None, f"{corner!r} does not tell which way the spectra run")
+    if grid.across:
+        found = ("rows", "the headers number an axis")
+    elif role(corner) == "axis":
+        found = ("columns", f"the first header, {corner[:40]!r}, names an axis")
+    elif role(corner) in ("concentration", "other") and (
+        counts_rows(grid.column(0)) or any(map(wavelength, header[1:]))
+    ):
+        found = ("rows", f"the first header, {corner[:40]!r}, is about samples")
+    elif said := why_rows(grid, asked):
+        found = ("rows", said)
+    elif any(to_number(name) is None for name in header[1:]):
+        found = ("columns", "the headers are names or have units")
+    elif _may_be_axis(grid) and asked.series and (across > MOST_LEVELS) != (rows > MOST_LEVELS):
+        way: Way = "rows" if across > MOST_LEVELS else "columns"
+        found = (way, f"no series has {max(across, rows)} levels")
+    return found
+
+
+def _may_be_axis(grid: Grid) -> bool:
+    """Whether the first column may be an axis: row numbers beside what looks like one may not."""
+    across = [to_number(name) or 0.0 for name in grid.header[1:]]
+    is_axis = len(axis_columns(grid.header)) == len(across) and min(across) >= PLAUSIBLE["nm"][0]
+    return not (is_index(grid) or (is_axis and counts_rows(grid.column(0))))
+
+
+def first_may_be_axis(grid: Grid) -> bool:
+    """Whether the first column is in order and counts no rows; concentrations begin lower."""
+    low, cells = PLAUSIBLE["nm"][0], grid.column(0)
+    is_low = role(grid.header[0]) == "concentration" and any(
+        (to_number(c) or 0) < low for c in cells
+    )
+    return in_order(cells) and not is_low and not counts_rows(cells)
+
+
+def in_order(cells: Sequence[str]) -> bool:
+    """Whether cells are numbers that ascend or descend."""
+    numbers = [to_number(cell) for cell in cells]
+    steps = np.diff([np.nan if number is None else number for number in numbers])
+    return bool((steps > 0).all() or (steps < 0).all())
+
+
+def is_index(grid: Grid) -> bool:
+    """Whether the first column counts rows, from 0 or 1 on, below a name such as Index or No."""
+    return grid.header[0].strip().lower() in INDEX_NAMES and counts_rows(grid.column(0))
+
+
+def why_rows(grid: Grid, asked: Asked) -> str:
+    """Why the headers are an axis, beside columns about samples; empty if they need not be."""
+    header, axis = grid.header, axis_columns(grid.header)
+    about = [at for at in range(len(header)) if at not in axis]
+    said = _said_of_samples(grid, about, asked)
+    reasons = {
+        f"column {header[said][:40]!r} is about samples" if said is not None else "": True,
+        "the headers are values of an axis with their unit": all(
+            to_number(header[at]) is None for at in axis
+        ),
+        "the headers are an axis, and the first column is none": not in_order(grid.column(0)),
+        f"{len(axis)} headers in order are an axis": len(axis) > MOST_LEVELS
+        and (is_index(grid) or len(about) > 1),
+    }
+    return next((why for why, is_so in reasons.items() if why and is_so), "") if axis else ""
+
+
+def axis_columns(header: Sequence[str]) -> range:
+    """Columns whose headers are an axis: the longest run of axis values, if they are in order."""
+    values = [wavelength(name) for name in header]
+    runs, start = [range(0)], None
+    for at, value in enumerate([*values, None]):
+        if value is not None and start is None:
+            start = at
+        elif value is None and start is not None:
+            runs.append(range(start, at))
+            start = None
+    longest = max(runs, key=len)
+    steps = np.diff([value[0] for value in values if value is not None][: len(longest)])
+    if sum(map(len, runs)) > len(longest) or len(longest) < FEWEST_WAVELENGTHS:
+        return range(0)
+    return longest if (steps > 0).all() or (steps < 0).all() else range(0)
+
+
+def _said_of_samples(grid: Grid, about: Sequence[int], asked: Asked) -> int | None:
+    """A column that can only be about samples; None if there is none."""
+    for at in about:
+        header, cells = grid.header[at], grid.column(at)
+        known = role(header) in ("concentration", "other", "replicate") or is_marked_amount(header)
+        text = any(cell and to_number(cell) is None and not level(cell) for cell in cells)
+        wanted = asked.target is not None and asked.target.lower() in header.lower()
+        if known or text or wanted:
+            return at
+    return None
+
+
+def refuse_turned(grid: Grid, *, rows: bool) -> None:
+    """Refuse a first cell that names the axis where the levels are, or the levels where it is.
+
+    Args:
+        grid: a table of numbers below and beside its first cell.
+        rows: whether the first cell says that rows are the spectra.
+
+    Raises:
+        SpectraError: the levels could be an axis, and the axis either could not in its unit, or is
+            shorter than they are, who are as even as an axis.
+    """
+    down, across = (
+        np.array([number for text in texts if (number := to_number(text)) is not None])
+        for texts in (grid.column(0), grid.header[1:])
+    )
+    if len(across) < len(grid.header) - 1 or len(down) < len(grid.rows):
+        return
+    axis, levels = (across, down) if rows else (down, across)
+    unit = axis_header(corner_parts(grid.header[0])[rows])[1]
+    low, high = PLAUSIBLE.get(unit, PLAUSIBLE["nm"])
+    is_axis, would_be_axis = (
+        bool((low <= found).all() and (found <= high).all()) for found in (axis, levels)
+    )
+    steps = np.diff(levels)
+    would_be_axis = would_be_axis and bool((steps > 0).all() or (steps < 0).all())
+    even = len(levels) >= FEWEST_EVEN and bool(np.allclose(steps, steps[:1], rtol=1e-3))
+    doubtful = not is_axis or (even and len(levels) > len(axis))
+    if would_be_axis and doubtful and len(axis) <= MOST_LEVELS:
+        raise SpectraError(
+            f"{grid.place(1)}: found {grid.header[0]!r} above {down.min():g} to {down.max():g} and "
+            f"beside {across.min():g} to {across.max():g}, of which either may be the axis; write "
+            "concentration in the first cell and headers such as 400 nm if rows are the spectra, "
+            "or wavelength_nm and headers such as 10 ppb if columns are"
+        )
+
+
+def refuse_matrix(grid: Grid, sheet: Sheet) -> None:
+    """Refuse levels as even as excitation wavelengths, with which the signal rises and falls.
+
+    Levels in even steps begin near zero, and the largest part of the variation of their spectra
+    (first principal component) ends far from where it began.
+
+    Raises:
+        SpectraError: the levels may be wavelengths of one sample.
+    """
+    texts = [*(one.cells for one in sheet.amounts), sheet.names][0]
+    levels = np.array([to_number(text) or 0.0 for text in texts])
+    roles = {role(part) for name in grid.header for part in corner_parts(name)}
+    is_called = "concentration" in roles or any(map(is_marked_amount, grid.header))
+    if len(sheet.amounts) > 1 or len(levels) < 6 or is_called:
+        return
+    steps, (low, high) = np.diff(levels), PLAUSIBLE["nm"]
+    is_even = bool(np.allclose(steps, steps[0], rtol=1e-3, atol=0))
+    if not is_even or not max(low, 2 * abs(steps[0])) <= levels.min() <= levels.max() <= high:
+        return
+    values = np.nan_to_num(sheet.values)
+    along = np.linalg.svd(values - values.mean(axis=0), full_matrices=False)[0][:, 0]
+    if abs(along[-1] - along[0]) < np.ptp(along) / 2:
+        raise SpectraError(
+            f"{sheet.name_places[0]}: found {levels[0]:g} to {levels[-1]:g} in even steps with a "
+            "signal that rises and falls: concentrations, or excitation wavelengths of one sample; "
+            f"write their unit, such as {levels[0]:g} ppb, or take one spectrum of each sample"
+        )
+
+
+class OneRow:
+    """One row a spectrum; names, groups and amounts stand beside the axis of the header."""
+
+    name = "one row a spectrum"
+
+    def fit(self, grid: Grid, asked: Asked) -> Fit:
+        """As `direction` finds, below a header of one row."""
+        if len(grid.headings) > 1:
+            return Fit(False, "the header has several rows")
+        way, reason = direction(grid, asked)
+        return Fit(way == "rows", reason)
+
+    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
+        """The spectra, with the amounts of a series beside them."""
+        header = grid.header
+        axis = axis_columns(header) or range(1, len(header))
+        for at in axis[1:-1]:
+            before, after = wavelength(header[at - 1]), wavelength(header[at + 1])
+            if before and after and not wavelength(header[at]):
+                raise SpectraError(
+                    f"{grid.place(at + 1)}: found {header[at][:40]!r} on the axis, between "
+                    f"{before[0]:g} and {after[0]:g}, expected a number; move a column about the "
+                    "samples to the front, or remove it"
+                )
+        about = [at for at in range(len(header)) if at not in axis]
+        if asked.series and about == [0]:
+            refuse_turned(grid, rows=True)
+        corner, of_columns = corner_parts(header[0])
+        axis_name, unit = axis_header(of_columns)
+        amounts = amounts_of(grid, about)
+        sure = [at for at, one in amounts.items() if one.is_sure]
+        is_named = not (sure and asked.series)
+        roles = {at: role(corner_parts(header[at])[0]) for at in about}
+        words = [at for at in about if any(to_number(cell) is None for cell in grid.column(at))]
+        named = [at for at in about if roles[at] == "other"]
+        named += [at for at in words if roles[at] is None and at not in sure]
+        unnamed = not is_named or len(sure) > 1 or is_marked_amount(header[about[0]])
+        at_names = named[0] if named else None if unnamed else about[0]
+        counts = len(about) == 1 and counts_rows(grid.column(about[0]))
+        rows = [f"row {row}" for row in grid.row_numbers]
+        names = rows if at_names is None else texts_of(grid, at_names)
+        if is_named and asked.series:
+            names = numbered(names)
+        places = [f"column {at + 1}" for at in axis]
+        values, unit = axis_of(
+            [header[at] for at in axis], [grid.place(at + 1) for at in axis], unit
+        )
+        others = [header[at] for at in about if at != at_names and at not in amounts]
+        told = corner if at_names == 0 else header[at_names or 0]
+        return Sheet(
+            names=names,
+            axis=values,
+            axis_name=axis_name or AXIS_OF_UNIT[unit],
+            axis_unit=unit,
+            values=grid.numbers(axis),
+            name_places=[f"{row}, column {(at_names or 0) + 1}" for row in rows],
+            axis_places=places,
+            understood=grid.understood.also(
+                skipped=(f"columns {', '.join(others)}",) if others else ()
+            ),
+            of_samples=counts or roles[at_names or about[0]] not in (None, "concentration"),
+            concentration_unit=concentration_header(told)[1] if is_named else None,
+            amounts=tuple(amounts.values()) if asked.series else (),
+        )
+
+
+def texts_of(grid: Grid, column: int) -> list[str]:
+    """Texts of one column, levels among them with a decimal point."""
+    cells = grid.column(column)
+    return cells if grid.decimal == "." else [with_point(cell) for cell in cells]
+
+
+def amount_texts(grid: Grid, column: int) -> list[str]:
+    """Texts of one column of amounts, with the units that a column called unit gives."""
+    cells = texts_of(grid, column)
+    named = [at for at, name in enumerate(grid.header) if name.lower() in ("unit", "units")]
+    return [
+        f"{cell} {unit}" if cell and re.fullmatch(CONCENTRATION_UNIT, unit) else cell
+        for cell, unit in zip(cells, grid.column(named[0]) if named else cells, strict=True)
+    ]
+
+
+def amounts_of(grid: Grid, about: Sequence[int]) -> dict[int, Amount]:
+    """Amounts in the columns of a table, by column.
+
+    Those that are called so are sure; without any, columns of numbers are that count no rows.
+
+    Args:
+        grid: one row a spectrum.
+        about: columns that are not of the axis.
+    """
+    header, found = [corner_parts(name)[0] for name in grid.header], {}
+    called = [
+        at for at in about if role(header[at]) == "concentration" or is_marked_amount(header[at])
+    ]
+    for at in about:
+        cells, means = amount_texts(grid, at), role(header[at])
+        if at not in called and (
+            means not in (None, "about")
+            or not header[at]
+            or not all(level(cell) or cell.lower() in EMPTY for cell in cells)
+        ):
+            continue
+        places = [f"row {row}, column {at + 1}" for row in grid.row_numbers]
+        is_sure = at in called or not (called or means or counts_rows(grid.column(at)))
+        found[at] = Amount(header[at], cells, places, is_sure)
+    return found

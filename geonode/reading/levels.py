@@ -1,0 +1,177 @@
+"""Concentrations and scans of named spectra."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from geonode.errors import SpectraError
+from geonode.reading.headers import Level, labelled_level, level, same_unit
+from geonode.reading.layouts.layout import amount_name
+from geonode.reading.sheet import Sheet
+from geonode.spectra.table import shortest, without_rounding
+
+RenamedColumns = Literal["ask", "marks", "levels"]
+"""Meaning of `20.1` beside `20`: asked about, a further scan of 20, or a level of its own."""
+
+_BLANK = re.compile("bl(?:an|n)?[kc]|zero|solvent|water|buffer|control|^ref|leer|null", re.I)
+_DATE = re.compile(
+    r"\d{4}-\d\d-\d\d.*|\d{1,2}[-./][A-Za-z]{3}|[A-Za-z]{3}[-./]\d{1,2}|\d{1,2}/\d{1,2}(?:/\d+)?"
+)
+_RENAMED = re.compile(r"(?P<first>[0-9]+)\.(?P<count>[1-9][0-9]*)")
+
+
+def scans_of(
+    sheet: Sheet, renamed_are: RenamedColumns
+) -> tuple[dict[tuple[float, int], int], str | None]:
+    """Place of each spectrum by level and scan (from 1), and the unit of the levels.
+
+    Levels that differ by rounding alone are one; their spectra are further scans of it.
+
+    Raises:
+        SpectraError: there are several amounts, or names are no concentrations, may mean two things
+            or disagree in unit or label, or a scan is there twice.
+    """
+    if several := [amount_name(one.header)[:40] for one in sheet.amounts if one.is_sure]:
+        raise SpectraError(
+            f"found several amounts, {', '.join(map(repr, several[:10]))}; choose "
+            "one by spectra.target"
+        )
+    found = _ranked(sheet, _scans(sheet, renamed_are))
+    unit = sheet.concentration_unit
+    for scan, place in zip(found, sheet.name_places, strict=True):
+        unit = _common_unit(unit, scan.unit, place)
+    places: dict[tuple[float, int], int] = {}
+    for spectrum, scan in enumerate(found):
+        key = scan.concentration, scan.scan
+        if key in places:
+            (one, name), (other, again) = (
+                (sheet.name_places[at], sheet.names[at]) for at in (places[key], spectrum)
+            )
+            raise SpectraError(
+                f"{one} ({name!r}) and {other} ({again!r}) are the same scan of one level; mark "
+                f"further scans as {shortest(key[0])}__r2, __r3"
+                + (", or set spectra.replicates: marks" if name == again else "")
+            )
+        places[key] = spectrum
+    return places, unit
+
+
+def _ranked(sheet: Sheet, found: list[Level]) -> list[Level]:
+    """Levels that differ by rounding made one, their scans counted from 1 by names and marks.
+
+    Raises:
+        SpectraError: a level has further scans and no first one.
+    """
+    named = [one.concentration for one in found]
+    level_of = dict(zip(named, without_rounding(np.array(named)).tolist(), strict=True))
+    order = sorted(level_of, key=lambda name: name != level_of[name]).index
+    keys = [(level_of[one.concentration], order(one.concentration), one.scan) for one in found]
+    scans: dict[float, list[tuple[float, int, int]]] = {}
+    for key in sorted({*keys}):
+        scans.setdefault(key[0], []).append(key)
+    first = {name: mark for _, name, mark in sorted(keys, reverse=True)}
+    for one, key, name, place in zip(found, keys, sheet.names, sheet.name_places, strict=True):
+        if one.label is None and first[key[1]] > 1:
+            raise SpectraError(
+                f"{place}: found {name!r} but no '{shortest(one.concentration)}'; the first scan "
+                "of a level has no mark, or 1"
+            )
+    return [
+        one._replace(concentration=key[0], scan=1 + scans[key[0]].index(key))
+        for one, key in zip(found, keys, strict=True)
+    ]
+
+
+def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[Level]:
+    """Level and scan that each name says."""
+    renamed = _renamed(sheet, renamed_are) if sheet.columns and renamed_are != "levels" else {}
+    seen: Counter[str] = Counter()
+    labels: dict[str | None, str] = {}
+    found = []
+    for name, place in zip(sheet.names, sheet.name_places, strict=True):
+        seen[name] += 1
+        if name in renamed:
+            first, count = renamed[name]
+            found.append(Level(float(first), count + 1, None, ""))
+        elif exact := level(name):
+            if exact.unit is None and sheet.of_samples:
+                others = [repr(amount_name(one.header)[:40]) for one in sheet.amounts[:10]]
+                wish = f", or choose {' or '.join(others)} by spectra.target" if others else ""
+                raise SpectraError(
+                    f"{place}: found {name[:40]!r} as name of a sample, expected a concentration; "
+                    "call them concentration, or write the unit, such as 30 ppb, or give them in a "
+                    f"second table (spectra.concentrations){wish}"
+                )
+            again = seen[name] if renamed_are == "marks" and not exact.scan else exact.scan
+            found.append(exact._replace(scan=again))
+        elif within := labelled_level(name):
+            found.append(within)
+            labels.setdefault(within.label, name)
+            if len(labels) > 1:
+                raise SpectraError(
+                    f"{place}: found {name[:40]!r} beside {next(iter(labels.values()))[:40]!r}, "
+                    "which are of two substances or samples, expected one label; take the other "
+                    "columns out, or give the concentrations in a second table "
+                    "(spectra.concentrations)"
+                )
+        else:
+            hint = "; write 0 for a blank" if _BLANK.search(name) else ""
+            if _DATE.fullmatch(name):
+                hint = ", and not a date, which spreadsheets make of such as 1-5 or 1.5"
+            raise SpectraError(
+                f"{place}: found {name[:40]!r}, expected a concentration that is finite and not "
+                f"negative, such as 30 or 30 ppb, or 30__r2 for its second scan{hint}; or give "
+                "the concentrations in a second table (spectra.concentrations)"
+            )
+    return found
+
+
+def _common_unit(one: str | None, other: str | None, place: str) -> str | None:
+    if one is not None and other is not None and not same_unit(other, one):
+        raise SpectraError(
+            f"{place}: found concentrations in {other} and in {one}, expected one unit"
+        )
+    return one or other
+
+
+def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, tuple[str, int]]:
+    """Names such as `10.1` beside `10`, which is what pandas calls a second column 10.
+
+    Raises:
+        SpectraError: there are some and their meaning is to be asked about, but for 0.1 beside 0,
+            which is a level of many series.
+    """
+    names = {*sheet.names}
+    found = {}
+    for name, place in zip(sheet.names, sheet.name_places, strict=True):
+        match = _RENAMED.fullmatch(name)
+        if match is None or match["first"] not in names:
+            continue
+        first, count = match["first"], int(match["count"])
+        if not all(f"{first}.{one}" in names for one in range(1, count)):
+            continue
+        if renamed_are == "marks":
+            found[name] = first, count
+        elif float(first) > 0:
+            raise SpectraError(
+                f"{place}: found {name!r} beside {first!r}: a level of its own, or what pandas "
+                f"makes of a second column {first!r}; set spectra.replicates to levels or to marks "
+                f"(or write {first}__r{count + 1} for a scan, or {name}0 for a level)"
+            )
+    return found
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Names of which those of a concentration that was there before are marked as its scans."""
+    scans: Counter[object] = Counter()
+    marked = []
+    for name in names:
+        found = level(name)
+        key = (found.concentration, found.unit) if found else name
+        is_mark = found is not None and found.scan > 0
+        scans[key] += not is_mark
+        marked.append(name if is_mark or scans[key] == 1 else f"{name}__r{scans[key]}")
+    return marked

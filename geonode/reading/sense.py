@@ -1,0 +1,249 @@
+"""Warnings about spectra that are possible but hardly meant, with their cells."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from geonode.reading.drift import drifts
+from geonode.reading.headers import labelled_level, level
+from geonode.reading.sheet import Sheet
+from geonode.reading.stuck import FLAT, flat_tops, stuck
+from geonode.spectra.table import SpectraTable, shortest, without_rounding
+from geonode.ties import first_largest, first_smallest
+
+FAR = 1e3
+"""Ratio to the largest of all other values beyond which a value is named: no band is so high."""
+
+CODES = np.array(
+    [
+        *(float(f"{'9' * whole}.{'9' * part}") for whole in range(2, 11) for part in range(4)),
+        *(10.0**power for power in range(6, 31)),
+        *(32768.0, 2147483648.0),
+    ]
+)
+"""Sizes of numbers by which programs mark a missing value."""
+
+CODES_APART = 10.0
+"""Ratio to the largest other value of its sign beyond which such a number is taken for a code."""
+
+STRAY = 10.0
+"""Ratio to the median distance of levels from the line between their neighbours."""
+
+FLATTER = 4.0
+"""Ratio of the largest slope of the signal to the last one from which it saturates."""
+
+SWAPPED = 5.0
+"""Factor by which a swap of two labels must bring levels nearer to the lines between their
+neighbours (root mean square) for it to be reported. On simulated series of 6 and more levels
+without a mistake (`simulation`) that happens in 1 to 2%; those are made worse than most
+measurements."""
+
+DIRECTIONS = 2
+"""Principal components in which swapped labels are looked for."""
+
+LARGEST_STEP = 3.0
+"""Ratio to the largest inner step between levels up to which a step to an end is usual."""
+
+NAMED = 3
+"""Cells that are named."""
+
+TINY = np.finfo(float).tiny
+
+
+def doubts(sheet: Sheet, table: SpectraTable) -> list[str]:
+    """One line for each kind of doubt.
+
+    Args:
+        sheet: spectra as their file has them, for the places of cells.
+        table: the series that they are.
+    """
+    codes, measured = _codes(sheet)
+    wrong = [*codes, *_far(measured)]
+    # A value that is no measurement makes its level a stray one.
+    orders = () if wrong else _orders(table)
+    return [*wrong, *_merged(sheet), *_copied(table), *orders, *drifts(table)]
+
+
+def doubts_of_cells(sheet: Sheet) -> list[str]:
+    """The doubts that need no concentrations, with the cells of flat tops."""
+    codes, measured = _codes(sheet)
+    return [*codes, *_far(measured), *_flat(measured)]
+
+
+def unstuck(
+    sheet: Sheet,
+    scans: dict[tuple[float, int], int],
+    kept: Int[np.ndarray, "kept"],
+    masked: Float[np.ndarray, "masked"],
+    missing: str,
+) -> tuple[Sheet, Int[np.ndarray, "less"], Float[np.ndarray, "more"]]:
+    """Spectra with a note on levels at which a detector was stuck, and the wavelengths left.
+
+    Args:
+        sheet: the spectra.
+        scans: their places by level and scan.
+        kept: places of the wavelengths that are kept.
+        masked: other wavelengths.
+        missing: "mask" leaves out wavelengths at which a spectrum is stuck, but not throughout.
+    """
+    if not len(kept) or _codes(sheet)[0]:
+        return sheet, kept, masked
+    levels = np.array([level for level, _ in scans])
+    found = stuck(levels, sheet.values[np.ix_(np.array([*scans.values()]), kept)])
+    shares = {level: found[levels == level].mean() for level in np.unique(levels)}
+    named = ", ".join(f"{level:g} ({share:.1%})" for level, share in shares.items() if share)
+    out = found[~found.all(axis=1)].any(axis=0) & (missing == "mask")
+    note = (
+        f"one number at level {named} of the wavelengths, as of a saturated or dark detector: "
+        "dilute and measure again, or leave the level out, or the wavelengths (`missing: mask`; "
+        f"{out.sum()} are left out)"
+    )
+    if named:
+        sheet = replace(sheet, understood=sheet.understood.also(notes=(note,)))
+    return sheet, kept[~out], np.sort(np.append(masked, sheet.axis[kept[out]]))
+
+
+def _codes(sheet: Sheet) -> tuple[list[str], Sheet]:
+    """Codes that stand apart from all values of their sign, and the spectra without them."""
+    values = sheet.values
+    codes = np.isin(np.abs(values), CODES)
+    others = values[~codes & np.isfinite(values)]
+    low, high = others.min(initial=0.0), others.max(initial=0.0)
+    codes &= (values > CODES_APART * high) | (values < CODES_APART * low)
+    shown = ", ".join(f"{value:.10g}" for value in np.unique(values[codes])[:NAMED])
+    said = f"values of {shown}, which often mean that one is missing (empty the cell if so)"
+    found = list(_line(sheet, np.argwhere(codes), said))
+    return found, replace(sheet, values=np.where(codes, np.nan, values))
+
+
+def _far(sheet: Sheet) -> Iterator[str]:
+    """Values beyond a gap in their sizes; a spectrum with most of its values there is large."""
+    sizes = np.nan_to_num(np.abs(sheet.values))
+    known = np.sort(sizes[sizes > 0])
+    upper = known[len(known) // 2 :]
+    gaps = np.flatnonzero(upper[1:] > FAR * upper[:-1])
+    if gaps.size:
+        usual = upper[gaps[0]]
+        far = sizes > usual
+        far &= far.mean(axis=1, keepdims=True) < 0.5
+        said = f"values of more than {FAR:g} times the largest of the others, {usual:.3g}"
+        yield from _line(sheet, np.argwhere(far), said)
+
+
+def _flat(sheet: Sheet) -> Iterator[str]:
+    """Flat tops, which show a detector at its ceiling."""
+    places = np.array([*flat_tops(sheet.values)], dtype=np.int64).reshape(-1, 2)
+    yield from _line(sheet, places, f"flat tops of {FLAT} values or more begin")
+
+
+def _line(sheet: Sheet, places: Int[np.ndarray, "cell 2"], what: str) -> Iterator[str]:
+    if not len(places):
+        return
+    named = "; ".join(sheet.cell_place(int(row), int(at)) for row, at in places[:NAMED])
+    more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
+    yield f"{what}: {named}{more}"
+
+
+def _merged(sheet: Sheet) -> Iterator[str]:
+    found = [level(name) or labelled_level(name) for name in sheet.names]
+    levels = np.unique([one.concentration for one in found if one is not None])
+    one = without_rounding(levels)
+    for place in np.flatnonzero(levels != one):
+        yield (
+            f"levels {shortest(levels[place])} and {shortest(one[place])} differ by rounding "
+            "alone: read as one level"
+        )
+
+
+def _copied(table: SpectraTable) -> Iterator[str]:
+    """Equal spectra of different levels; spectra without any band may well be equal."""
+    seen: dict[bytes, dict[str, None]] = {}
+    for concentration, scans in zip(table.concentrations, table.scans, strict=True):
+        for scan in scans[np.ptp(scans, axis=1) > 0]:
+            seen.setdefault(scan.tobytes(), {})[f"{concentration:g}"] = None
+    for *others, last in seen.values():
+        if others:
+            yield (
+                f"levels {', '.join(others)} and {last} have one and the same spectrum: look for "
+                "one that was copied, or exported twice"
+            )
+
+
+def _orders(table: SpectraTable) -> Iterator[str]:
+    """Levels out of line with the series: one stray, and two that may have been swapped."""
+    levels = table.concentrations
+    if len(levels) < 5:
+        return
+    centred = table.spectra - table.spectra.mean(axis=0)
+    away = np.sqrt(_away(_apart(centred), np.arange(len(levels))))
+    # A stray level pulls the lines of both its neighbours, by half of its own distance or more.
+    worst = int(first_largest(away))
+    others = np.delete(away, range(max(0, worst - 1), min(len(away), worst + 2)))
+    usual = float(np.median(others)) if len(others) > 1 else 0.0
+    # Noise is in all directions, what a series does in few.
+    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    slopes = np.diff(left[:, 0]) / np.diff(levels)
+    # A curve that rises throughout leaves the lines between levels that are decades apart.
+    is_curve = (slopes > 0).all() or (slopes < 0).all()
+    is_stray = usual > 0 and away[worst] > STRAY * usual
+    if is_stray and not is_curve:
+        yield (
+            f"level {levels[worst + 1]:g} is {away[worst] / usual:.0f} times as far from the line "
+            "between its neighbours as other levels are: look for a sample that was exchanged"
+        )
+    elif is_stray and abs(slopes[-1]) < abs(slopes).max() / FLATTER:
+        yield (
+            f"the signal saturates: from level {levels[-2]:g} to {levels[-1]:g} it changes less "
+            f"than 1/{FLATTER:g} as much per unit of concentration as between lower levels"
+        )
+    yield from _swapped(levels, _apart(left[:, :DIRECTIONS] * sizes[:DIRECTIONS]))
+
+
+def _swapped(levels: np.ndarray, apart: Float[np.ndarray, "level level"]) -> Iterator[str]:
+    """The two levels most likely to have each other's spectrum."""
+    order = np.arange(len(levels))
+    pairs = np.array(list(combinations(order, 2)))
+    orders = np.tile(order, (len(pairs), 1))
+    np.put_along_axis(orders, pairs, pairs[:, ::-1], axis=1)
+    away, then = _away(apart, order), _away(apart, orders).sum(axis=1)
+    best = int(first_smallest(then))
+    first, *inner, last = np.sqrt(apart[orders[best, :-1], orders[best, 1:]])
+    if away.sum() <= SWAPPED**2 * then[best]:
+        return
+    # Levels that hardly differ, such as a blank and one near it, may lie in another order, and a
+    # stray level is out of the way at an end.
+    far = np.sqrt(away.max()) > np.median([first, *inner, last]) / 4
+    if far and max(first, last) < LARGEST_STEP * max(inner):
+        one, other = levels[pairs[best]]
+        yield (
+            f"levels {one:g} and {other:g} look swapped: with each other's spectra the series "
+            f"would be more than {SWAPPED:g} times as smooth"
+        )
+
+
+def _apart(points: Float[np.ndarray, "level axis"]) -> Float[np.ndarray, "level level"]:
+    """Squared distances of all points from each other."""
+    products = points @ points.T
+    sizes = products.diagonal()
+    return np.maximum(sizes[:, None] + sizes - 2 * products, 0)
+
+
+def _away(
+    apart: Float[np.ndarray, "level level"], orders: Int[np.ndarray, "*order level"]
+) -> Float[np.ndarray, "*order inner"]:
+    """Squared distances of inner levels from the line between their neighbours.
+
+    They may lie anywhere between them: neither levels nor the response need be even.
+
+    Args:
+        apart: squared distances of all spectra from each other.
+        orders: orders of the levels.
+    """
+    before, here, behind = orders[..., :-2], orders[..., 1:-1], orders[..., 2:]
+    across, first = apart[before, behind], apart[before, here]
+    along = (across + first - apart[here, behind]) / 2  # a product of vectors, by the cosine rule
+    share = (along / np.maximum(across, TINY)).clip(0, 1)
+    return np.maximum(first - 2 * share * along + share**2 * across, 0)

@@ -1,0 +1,425 @@
+"""What a file of spectra holds, before its spectra are given a meaning: cells, or named spectra."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.errors import SpectraError
+from geonode.spectra.arrays import require_size, require_values
+from geonode.spectra.common_axis import on_common_axis
+from geonode.spectra.quantities import one_quantity, quantity_of
+
+MOST_COLUMNS = 100_000
+"""Columns of a table; nobody exports more on purpose."""
+
+
+OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*+|#+|>.*", re.I)
+"""What instruments write in place of a number that is too large."""
+
+EMPTY = ("", "nan", "na", "n/a", "none", "-")
+"""Cells of which nothing is known (lower case)."""
+
+LONGEST_NAME = 256
+"""Characters of a header, a label or a unit."""
+
+
+@dataclass(frozen=True)
+class Understood:
+    """Reading of a file, told for people.
+
+    Attributes:
+        format: in words.
+        encoding: of text.
+        header_rows: rows of names and units above the table; empty for formats without rows.
+        skipped: what was left out, such as "rows 1 to 12 (above the table)".
+        notes: what a reader should know before trusting the numbers.
+        layouts: the layout that was chosen and why, and why each other was not.
+    """
+
+    format: str
+    encoding: str | None = None
+    header_rows: tuple[int, ...] = ()
+    skipped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
+
+    def also(
+        self, words: str = "", *, skipped: tuple[str, ...] = (), notes: tuple[str, ...] = ()
+    ) -> "Understood":
+        """The same with more words, parts left out and notes."""
+        return replace(
+            self,
+            format=f"{self.format}, {words}" if words else self.format,
+            skipped=self.skipped + skipped,
+            notes=self.notes + notes,
+        )
+
+
+class Amount(NamedTuple):
+    """Amounts of one substance in the samples of spectra, as their cells say them.
+
+    Attributes:
+        header: name of the substance, with its unit if it has one.
+        cells: of every spectrum, with a decimal point.
+        places: where each stands, for messages.
+        is_sure: whether the file calls it an amount, or else only a wish for it makes it one.
+    """
+
+    header: str
+    cells: list[str]
+    places: list[str]
+    is_sure: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """Named spectra on one spectral axis, in the order of the file.
+
+    Attributes:
+        names: what the file calls each spectrum.
+        axis: spectral axis, ascending or descending.
+        axis_name: what the axis is, such as "wavelength" or "raman_shift".
+        axis_unit: its unit; "1" if unknown.
+        values: the spectra, NaN where a value is missing.
+        name_places: where each name stands, for messages.
+        axis_places: where each value of the axis stands, for messages.
+        understood: how the file was understood.
+        of_samples: whether the names are those of samples, of which a bare number is no level.
+        concentration_unit: unit that the file gives for the concentrations in the names; None if
+            it gives none.
+        signal: what was measured, in the words of the file; None if it does not say.
+        columns: whether the names are headers of columns.
+        amounts: of the substances beside the spectra, of which none is in the names.
+
+    Raises:
+        SpectraError: the axis repeats a value or changes direction, a name is too long, or a
+            number too large.
+    """
+
+    names: list[str]
+    axis: Float[np.ndarray, "wavelength"]
+    axis_name: str
+    axis_unit: str
+    values: Float[np.ndarray, "spectrum wavelength"]
+    name_places: list[str]
+    axis_places: list[str]
+    understood: Understood
+    of_samples: bool = False
+    concentration_unit: str | None = None
+    signal: str | None = None
+    columns: bool = False
+    amounts: tuple[Amount, ...] = ()
+
+    def __post_init__(self) -> None:
+        units = self.axis_unit, self.concentration_unit or ""
+        _require_short([*self.names, self.axis_name, *units, self.signal or ""])
+        _require_order(self.axis, self.axis_places)
+        require_size(self.axis)
+        require_size(self.values)
+
+    @property
+    def quantity(self) -> str | None:
+        """What the file says that its spectra are of, beside their names or in each of them.
+
+        Raises:
+            SpectraError: they are of several quantities.
+        """
+        named = [quantity_of(name) for name in self.names]
+        return quantity_of(self.signal) or (one_quantity(named) if all(named) else None)
+
+    def one_called(self, name: str) -> "Sheet":
+        """The spectrum of this name alone, whatever its letters are, large or small.
+
+        Raises:
+            SpectraError: none is called so, or several are.
+        """
+        found = places_called(self.names, name)
+        if len(found) != 1:
+            raise SpectraError(
+                f"found {len(found)} spectra called {name[:40]!r} among "
+                f"{', '.join(repr(one[:40]) for one in self.names[:10])}, expected one; choose it "
+                "by spectra.target"
+            )
+        return self.at(found)
+
+    def at(self, kept: Sequence[int]) -> "Sheet":
+        """Some of the spectra, by their places."""
+        names, places = ([of[one] for one in kept] for of in (self.names, self.name_places))
+        amounts = tuple(
+            one._replace(
+                cells=[one.cells[at] for at in kept], places=[one.places[at] for at in kept]
+            )
+            for one in self.amounts
+        )
+        values = self.values[np.array(kept, dtype=np.int64)]
+        return replace(self, names=names, name_places=places, values=values, amounts=amounts)
+
+    def cell_place(self, spectrum: int, wavelength: int) -> str:
+        """Where a value stands, for messages."""
+        at, name = self.axis_places[wavelength], self.names[spectrum]
+        row, _, column = self.name_places[spectrum].partition(", ")
+        if self.columns:
+            return f"{at}, column {name!r}"
+        if at.startswith("column"):
+            at = f"{row}, {at}"
+        elif at.startswith("row"):
+            at = f"{at}, {column}"
+        return f"{at}, spectrum {name!r}"
+
+
+def plain_name(name: str) -> str:
+    """A name as names are compared: composed (NFC), each blank a space, none at the ends."""
+    return re.sub(r"\s", " ", unicodedata.normalize("NFC", name)).strip()
+
+
+def same_name(one: str, other: str) -> bool:
+    """Whether two names are the same, but for large and small letters."""
+    return plain_name(one).lower() == plain_name(other).lower()
+
+
+def places_called(names: Sequence[str], wanted: str) -> list[int]:
+    """Places of the names that are the wanted one, or else are so without their unit."""
+    exact = [at for at, name in enumerate(names) if same_name(name, wanted)]
+    bare = (re.split(r"[(\[]", name)[0] for name in names)
+    return exact or [at for at, name in enumerate(bare) if same_name(name, wanted)]
+
+
+def joined_amounts(
+    samples: list[dict[str, str]], places: list[str], *, is_sure: bool
+) -> tuple[Amount, ...]:
+    """Amounts of spectra of which each tells its own.
+
+    Args:
+        samples: cells by header, of every spectrum.
+        places: where each spectrum stands, for messages.
+        is_sure: as of an `Amount`.
+    """
+    headers = dict.fromkeys(header for sample in samples for header in sample)
+    return tuple(
+        Amount(header, [sample.get(header, "") for sample in samples], places, is_sure)
+        for header in headers
+    )
+
+
+def joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
+    """The spectra of several files, on one axis.
+
+    Args:
+        sheets: contents of each file, by its name.
+        by_title: whether spectra have the names in the files, rather than those of their files.
+
+    Raises:
+        SpectraError: two files have one name, units differ, or the axes cannot be brought to one.
+    """
+    (first_file, first), *_ = sheets.items()
+    called: dict[str, str] = {}
+    one_quantity(sheet.quantity for sheet in sheets.values())
+    for file, sheet in sheets.items():
+        found, expected = (
+            f"{one.signal or 'no YUNITS'} over {one.axis_name} in {one.axis_unit}, "
+            f"named by {'TITLE' if one.of_samples else 'CONCENTRATIONS'}"
+            if by_title
+            else f"an axis in {one.axis_unit}"
+            for one in (sheet, first)
+        )
+        if found != expected:
+            raise SpectraError(f"{file}: found {found}, expected {expected} as in {first_file}")
+        if (other := called.setdefault(sheet.names[0], file)) != file and not by_title:
+            raise SpectraError(f"found {other} and {file}, expected one file a spectrum")
+    require_values(sum(sheet.values.size for sheet in sheets.values()))
+    spectra = [
+        (name, sheet.axis, values, place)
+        for sheet in sheets.values()
+        for name, values, place in zip(sheet.names, sheet.values, sheet.name_places, strict=True)
+    ]
+    names, axes, values, places = (list(part) for part in zip(*spectra, strict=True))
+    axis, common, notes = on_common_axis(axes, values, places)
+    about = {file: sheet.understood for file, sheet in sheets.items()}
+    understood = replace(
+        first.understood,
+        format=f"{len(sheets)} files of one spectrum each, {first.understood.format}",
+        skipped=tuple(f"{file}: {part}" for file, one in about.items() for part in one.skipped),
+        notes=tuple(dict.fromkeys(note for one in about.values() for note in one.notes)) + notes,
+    )
+    return replace(
+        first,
+        names=names,
+        axis=axis,
+        values=common,
+        name_places=places,
+        axis_places=[f"wavelength {value:.10g}" for value in axis],
+        understood=understood,
+        concentration_unit=None,
+        columns=False,
+        amounts=joined_amounts(
+            [
+                {one.header: one.cells[at] for one in sheet.amounts}
+                for sheet in sheets.values()
+                for at in range(len(sheet.names))
+            ],
+            places,
+            is_sure=any(one.is_sure for sheet in sheets.values() for one in sheet.amounts),
+        ),
+    )
+
+
+Decimal = Literal[".", ","]
+"""Decimal mark."""
+
+Row = tuple[int, list[str]]
+"""Number of a row, counted from 1 as an editor shows it, and its cells."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Cells of a table, before it is known which way its spectra run.
+
+    Attributes:
+        headings: rows of the header from top to bottom, at least one; the last is `header`.
+        rows: rows below them, all equally wide.
+        decimal: decimal mark of all columns but the first, which has points.
+        understood: how the file was understood.
+        signal: what the header says was measured; None if it does not say.
+        preamble: lines above the table.
+        across: whether the header is known to be an axis, beside columns about samples.
+
+    Raises:
+        SpectraError: a header or a first cell is too long.
+    """
+
+    headings: list[Row]
+    rows: list[Row]
+    decimal: Decimal
+    understood: Understood
+    signal: str | None = None
+    preamble: tuple[str, ...] = ()
+    across: bool = False
+
+    def __post_init__(self) -> None:
+        _require_short([*(cell for _, cells in self.headings for cell in cells), *self.column(0)])
+
+    @property
+    def header(self) -> list[str]:
+        """Cells of the row above the numbers."""
+        return self.headings[-1][1]
+
+    @property
+    def header_row(self) -> int:
+        """Number of that row."""
+        return self.headings[-1][0]
+
+    @property
+    def row_numbers(self) -> list[int]:
+        """Numbers of the rows below it."""
+        return [number for number, _ in self.rows]
+
+    def place(self, column: int) -> str:
+        """Where a cell of the header stands, for messages; columns count from 1."""
+        return f"row {self.header_row}, column {column}"
+
+    def column(self, column: int) -> list[str]:
+        """Texts of one column."""
+        return [cells[column] for _, cells in self.rows]
+
+    def column_of_numbers(self, column: int) -> Float[np.ndarray, "row"]:
+        """Numbers of one column, NaN where a cell is empty.
+
+        Raises:
+            SpectraError: a cell is text, or infinite.
+        """
+        return np.array([self._number(row, column, cells[column]) for row, cells in self.rows])
+
+    def numbers(self, columns: range) -> Float[np.ndarray, "row column"]:
+        """Numbers of some columns, NaN where a cell is empty.
+
+        Raises:
+            SpectraError: a cell is text, or infinite.
+        """
+        numbers = np.empty((len(self.rows), len(columns)))
+        for place, (row, cells) in enumerate(self.rows):
+            numbers[place] = [self._number(row, at, cells[at]) for at in columns]
+        return numbers
+
+    def _number(self, row: int, column: int, cell: str) -> float:
+        number = to_number(cell, self.decimal if column else ".")
+        if number is None and cell.lower() in EMPTY:
+            return np.nan
+        if number is not None and not np.isinf(number):
+            return number
+        mark = "point" if self.decimal == "." else "comma"
+        expected = f"number with a decimal {mark}" if number is None else "finite number"
+        is_grouped = re.fullmatch(r"[+-]?[0-9][0-9.,' \u00a0\u202f]*", cell)
+        empty = "; empty the cell if nothing was measured"
+        expected += ", without marks of thousands" if is_grouped else empty
+        if OVERFLOW.fullmatch(cell):
+            expected = "measured number: the detector was at its end; empty the cell, and take its "
+            expected += "wavelength out (spectra.missing: mask) or dilute the sample"
+        raise SpectraError(
+            f"row {row}, column {self.header[column]!r}: found {cell[:40]!r}, expected a {expected}"
+        )
+
+
+def to_number(text: str, decimal: Decimal = ".") -> float | None:
+    """The number that a cell is; None if it is none, as `1_000`, which `float` takes."""
+    if len(text) > LONGEST_NAME or "_" in text or not text.isascii():
+        return None
+    if decimal == ",":
+        if "." in text or text.endswith(","):
+            return None
+        text = text.replace(",", ".")
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def require_columns(count: int) -> None:
+    """Refuse a table of more than `MOST_COLUMNS` columns.
+
+    Raises:
+        SpectraError: it is wider.
+    """
+    if count > MOST_COLUMNS:
+        raise SpectraError(
+            f"found {count} columns, expected at most {MOST_COLUMNS}; keep those of spectra"
+        )
+
+
+def _require_short(names: list[str]) -> None:
+    longest = max(names, key=len, default="")
+    if len(longest) > LONGEST_NAME:
+        raise SpectraError(
+            f"found a name of {len(longest)} characters, {longest[:40]!r}..., expected at most "
+            f"{LONGEST_NAME}; shorten it"
+        )
+
+
+def _require_order(axis: Float[np.ndarray, "wavelength"], places: list[str]) -> None:
+    """Refuse an axis that is not finite, repeats a value or changes direction."""
+    wrong = np.flatnonzero(~np.isfinite(axis))
+    if wrong.size:
+        raise SpectraError(
+            f"{places[wrong[0]]}: found {axis[wrong[0]]} on the axis, expected a finite number"
+        )
+    steps = np.diff(axis)
+    ascending = np.sum(steps > 0) >= np.sum(steps < 0)
+    wrong = np.flatnonzero(steps <= 0 if ascending else steps >= 0)
+    if not wrong.size:
+        return
+    last = wrong[0]
+    value, place = axis[last + 1], places[last + 1]
+    earlier = np.flatnonzero(axis[: last + 1] == value)
+    if earlier.size:
+        raise SpectraError(
+            f"{place}: found {value:.10g} on the axis again, first in {places[earlier[0]]}; "
+            "expected every value once"
+        )
+    raise SpectraError(
+        f"{place}: found {value:.10g} on the axis after {axis[last]:.10g}, expected it to "
+        f"{'ascend' if ascending else 'descend'} as elsewhere; sort it"
+    )

@@ -1,0 +1,424 @@
+"""What a reader is asked for, and files of every kind but awkward text."""
+
+import struct
+import unicodedata
+import warnings
+
+import numpy as np
+import pytest
+
+from geonode.errors import SpectraError
+from geonode.reading.files import Choices, read_spectra, read_table
+from geonode.reading.inspection import inspect_file
+from geonode.spectra.table import to_csv
+from tests.reading.tables import (
+    AXIS,
+    LEVELS,
+    NAMES,
+    PLAIN,
+    SPECTRA,
+    assert_series,
+    cary,
+    long,
+    tall,
+    text,
+    wide,
+)
+
+PPB = [f"{name} ppb" for name in NAMES]
+
+
+# windows, gaps, scans
+
+
+@pytest.mark.parametrize("cell", ["", "nan", " ", "NA"])
+@pytest.mark.parametrize("rows", [wide(), [wide()[0], *wide()[:0:-1]], tall("conc"), long()])
+def test_a_gap_is_refused_or_its_wavelength_is_masked(file, rows, cell):
+    path = file(text([[cell if found == "0.6" else found for found in row] for row in rows]))
+    for read in (read_table, read_spectra):
+        with pytest.raises(
+            SpectraError, match=r"(row|column|wavelength) .*'10': found an empty or"
+        ):
+            read(path)
+        found = read(path, missing="mask")
+        np.testing.assert_array_equal(found.axis, [400, 420, 430])
+        np.testing.assert_array_equal(found.masked, [410])
+    table = read_table(path, missing="mask")
+    np.testing.assert_array_equal(table.spectra, SPECTRA[:, [0, 2, 3]])
+
+
+def test_a_window_includes_its_ends_and_gaps_outside_do_not_matter(file):
+    table = read_table(file(PLAIN.replace("0.2", "")), window=(410.0, 430.0))
+    np.testing.assert_array_equal(table.axis, [410, 420, 430])
+    np.testing.assert_array_equal(table.spectra, SPECTRA[:, 1:])
+    assert table.masked.size == 0
+    message = r"window \[405, 420\] keeps 2 wavelengths.*axis runs from 400 to 430"
+    with pytest.raises(SpectraError, match=message):
+        read_table(file(PLAIN), window=(405.0, 420.0))
+    holes = PLAIN.replace("0.1", "").replace("0.6", "").replace("1.1", "")
+    with pytest.raises(SpectraError, match="missing cells leave 1 of 4 wavelengths"):
+        read_table(file(holes), missing="mask")
+
+
+def test_scans_belong_to_their_level_in_order_of_their_marks(file):
+    rows = "wavelength_nm,30__r10,0,30,10.0__r2,10,30__r2,20\n1,5,0,3,2,1,4,0\n"
+    table = read_table(file(rows + "2,50,0,30,20,10,40,0\n3,500,0,300,200,100,400,0\n"))
+    np.testing.assert_array_equal(table.concentrations, [0, 10, 20, 30])
+    np.testing.assert_array_equal(table.scans[1], [[1, 10, 100], [2, 20, 200]])
+    np.testing.assert_array_equal(table.scans[3], [[3, 30, 300], [4, 40, 400], [5, 50, 500]])
+    with pytest.raises(SpectraError, match=r"\('2__r2'\) and .* \('2.0__r2'\) are the same scan"):
+        read_table(file("nm,0,1,2,3,2__r2,2.0__r2\n" + "".join(f"{n}{',1' * 6}\n" for n in "123")))
+
+
+@pytest.mark.parametrize(
+    "names", [["As_0ppb", "As_5ppb_1", "As_5ppb_2"], ["0 ppb", "5 ppb", "5 ppb.1"]]
+)
+def test_marks_that_can_mean_nothing_else_are_scans(file, names):
+    values = "".join(f"{at},{at},{at + 1},{at + 2},{at + 3},{at + 4}\n" for at in (1, 2, 3))
+    label = names[0].partition("0")[0]
+    names = [*names, *(f"{label}{level}ppb" for level in (7, 9))]
+    table = read_table(file(f"nm,{','.join(names)}\n{values}"))
+    assert table.concentrations.tolist() == [0, 5, 7, 9]
+    np.testing.assert_array_equal(table.scans[1], [[2, 3, 4], [3, 4, 5]])
+
+
+@pytest.mark.parametrize("marks", ["__r1;_r2", " (1); rep2", ";__r1", "ppb__r1;ppb__r2"])
+def test_marks_from_one_on_are_scans(file, marks):
+    one, other = marks.split(";")
+    values = "".join(f"{at},3,1,2,4,5\n" for at in (1, 2, 3))
+    table = read_table(file(f"nm,5,0{one},0{other},10,20\n{values}"))
+    np.testing.assert_array_equal(table.scans[0][:, 0], [1, 2])
+
+
+def test_what_pandas_calls_a_second_column_is_as_it_is_chosen(file):
+    path = file("nm,0,20,20.1,5,40\n1,1,2,3,4,5\n2,1,2,3,4,5\n3,1,2,3,4,5\n")
+    marked = read_table(path, choices=Choices(replicates="marks"))
+    assert marked.concentrations.tolist() == [0, 5, 20, 40]
+    np.testing.assert_array_equal(marked.scans[2], [[2, 2, 2], [3, 3, 3]])
+    apart = read_table(path, choices=Choices(replicates="levels"))
+    assert apart.concentrations.tolist() == [0, 5, 20, 20.1, 40]
+    np.testing.assert_array_equal(apart.spectra[:, 0], [1, 4, 2, 3, 5])
+
+
+def test_scans_of_long_tables_are_numbered_by_their_column(file):
+    rows = [["scan", "conc", "nm", "A"]]
+    for level in LEVELS:
+        for scan in ("b", "a")[: 2 if level == 20 else 1]:
+            rows += [[scan, f"{level:g}", str(at), str(at + level + (scan == "a"))] for at in AXIS]
+    table = read_table(file(text(rows)))
+    assert [len(scans) for scans in table.scans] == [1, 1, 2, 1]
+    np.testing.assert_array_equal(table.scans[2], np.add.outer([20, 21], AXIS))
+
+
+# unknown spectra
+
+
+def test_names_of_unknown_spectra_may_be_any_text_but_are_unique(file):
+    names = ["tap water", "well 3", "nm?", "12"]
+    for rows in (wide(names), tall("sample", names), tall("As", names)):
+        found = read_spectra(file(text(rows)))
+        assert found.names == names
+        np.testing.assert_array_equal(found.values, SPECTRA)
+    found = read_spectra(file(text(long(["sample", "wavelength_nm", "A"], names))))
+    place = [found.names.index(name) for name in names]
+    np.testing.assert_array_equal(found.values[place], SPECTRA)
+    # Two spectra that are called like columns of a long table.
+    assert read_spectra(file("nm,sample,A\n1,2,3\n2,4,5\n3,6,7\n")).names == ["sample", "A"]
+    with pytest.raises(SpectraError, match="column 4: found 'a' again, first in row 1, column 2"):
+        read_spectra(file(text(wide(["a", "b", "a", "c"]))))
+    with pytest.raises(SpectraError, match="row 1, column 3: found no name"):
+        read_spectra(file(text(wide(["a", "", "b", "c"]))))
+
+
+# writing
+
+
+@pytest.mark.parametrize("unit", ["nm", "cm1", "other"])
+def test_what_is_written_reads_back_unchanged(file, unit):
+    written = (
+        f'"wavelength, of {unit}_{unit}",0,0__r2,0.05 µg/L,1e-7,12345.678\n'
+        "200.5,0.1,-0.30000000000000004,1e-12,7415.66667,1e20\n"
+        "201,1,2,3,4,5\n202.25,1,2,3,4,5\n"
+    )
+    table = read_table(file(written))
+    again = read_table(file(to_csv(table)))
+    np.testing.assert_array_equal(again.axis, table.axis)
+    np.testing.assert_array_equal(again.concentrations, table.concentrations)
+    assert (again.axis_name, again.axis_unit) == (table.axis_name, table.axis_unit)
+    assert again.concentration_unit == "µg/L"
+    for scans, expected in zip(again.scans, table.scans, strict=True):
+        np.testing.assert_array_equal(scans, expected)
+    assert to_csv(read_table(file(PLAIN))) == PLAIN.replace("1.0", "1")
+
+
+THIRD = repr(0.1 + 0.2)  # 0.30000000000000004
+
+
+@pytest.mark.parametrize(
+    ("names", "counts"),
+    [
+        (["0", "0.3", "0.5", THIRD, "0.7"], [1, 2, 1, 1]),
+        ([f"As_{level}ppb" for level in ("0", "0.3", "0.5", THIRD, "0.7")], [1, 2, 1, 1]),
+        (["0.3", "0.3__r2", THIRD, f"{THIRD}__r2", "0", "0.5", "0.7"], [1, 4, 1, 1]),
+    ],
+)
+def test_levels_that_are_equal_to_rounding_are_scans_of_one(file, names, counts):
+    rows = [["nm", *names], *([str(at), *map(str, range(len(names)))] for at in (1, 2, 3))]
+    path = file(text(rows))
+    table = read_table(path)
+    np.testing.assert_array_equal(table.concentrations, [0, 0.3, 0.5, 0.7])
+    assert [len(scans) for scans in table.scans] == counts
+    doubt = f"levels {THIRD} and 0.3 differ by rounding alone: read as one level"
+    assert inspect_file(path).doubts.count(doubt) == 1
+
+
+def test_levels_of_a_second_table_that_are_equal_to_rounding_are_scans_of_one(file):
+    path, table = file("nm,a,b,c,d,e\n" + "".join(f"{at},1,2,3,4,5\n" for at in (1, 2, 3))), "b.csv"
+    levels = file(f"name,concentration\na,0\nb,0.3\nc,{THIRD}\nd,0.5\ne,0.7\n", table)
+    found = read_table(path, choices=Choices(concentrations=levels))
+    np.testing.assert_array_equal(found.concentrations, [0, 0.3, 0.5, 0.7])
+    assert [len(scans) for scans in found.scans] == [1, 2, 1, 1]
+
+
+# what is no file, second tables and folders
+
+
+def test_what_is_no_file_of_spectra(tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "empty").mkdir()
+    for name, message in {
+        "absent.csv": r"absent\.csv: No such file",
+        "folder.csv": r"folder\.csv: Is a directory",
+        "series.xls": r"found a file \.xls, expected one of \.csv, ",
+        "series": r"series: No such file",
+        "series.0": r"found a file \.0, expected one of .*JCAMP-DX",
+        "empty": "found a folder with nothing in it",
+    }.items():
+        for read in (read_table, read_spectra, inspect_file):
+            with pytest.raises(SpectraError, match=message):
+                read(tmp_path / name)
+
+
+def second(file, content, names="abcd"):
+    return file(text(wide(list(names)))), Choices(concentrations=file(content, "b.csv"))
+
+
+def test_concentrations_come_from_a_second_table(file):
+    path, choices = second(file, "name,concentration (ppb)\nd,60\nb,10\nc,20\na,0\n")
+    assert_series(read_table(path, choices=choices), "ppb")
+    path, choices = second(file, "name,concentration\n", NAMES)  # says nothing: the names do
+    assert_series(read_table(path, choices=choices))
+    content = "sample;operator;conc\na;x;0\nb;x;2,5\nc;y;2,5\nd;y;20\ne;y;40\nf;y;\n"
+    choices = Choices(concentrations=file(content, "b.csv"))
+    path = file("nm,a,b,c,d,e,f\n1,1,2,3,4,5,6\n2,1,2,3,4,5,6\n3,1,2,3,4,5,\n")
+    table = read_table(path, choices=choices)
+    assert table.concentrations.tolist() == [0, 2.5, 20, 40]
+    np.testing.assert_array_equal(table.scans[1], [[2, 2, 2], [3, 3, 3]])
+
+
+FOUND = {
+    "an empty third column": "name;conc (ppb);\na;0;\nb;10,0;\nc;20,0;\nd;60,0;\n",
+    "a title": "Levels, in June\n\nname,conc (ppb)\na,0\nb,10\nc,20\nd,60\n",
+    "a title in Excel": ",,\nPlate,1,\n,,\nname,conc_ppb,\na,0,\nb,10,\nc,20,\nd,60,\n",
+    "amounts first": "conc_ppb;name;\n;x;\n0,0;a;\n10,0;b;\n20;c;\n60;d;\n",
+    "a third column of tabs": "name\tconc_ppb\t\na\t0\t\nb\t10\t\nc\t20,0\t\nd\t60\t\n",
+}
+
+
+@pytest.mark.parametrize("content", FOUND.values(), ids=FOUND)
+def test_a_second_table_is_found(file, content):
+    path, choices = second(file, content)
+    assert_series(read_table(path, choices=choices), "ppb")
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_names_of_samples_have_blanks_and_signs(file, mark):
+    nfc, nfd = (unicodedata.normalize(form, "Probé") for form in ("NFC", "NFD"))
+    for one, other in ((nfc + " {}", nfd + "\xa0{}"), (nfd + "\xa0{} ", " " + nfc + " {}\xa0")):
+        rows = [["a name", "conc"], *([other.format(at), name] for at, name in enumerate(NAMES))]
+        path, choices = second(file, text(rows, mark), [one.format(at) for at in range(4)])
+        assert_series(read_table(path, choices=choices))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("name,conc\na,0\n\xa0a,5\n", "row 3: found 'a' again"),
+        ("name,conc\na,0\nb,5\n\nc,10\nd,20\n", "row 4: found a blank row above data"),
+        ("a,0\nb,5\nc,10\nd,20\n", "found the columns 'a', '0', expected name and conc"),
+        ("name,conc\na,0\nb,5\nc,10\n", "found 'd', which b.csv has not"),
+        ("name,conc\na,0\nb,5\nc,10\nd,20\na,0\n", "row 6: found 'a' again"),
+        (
+            "name,conc\na,0\nb,-5\nc,10\nd,20\n",
+            "row 3, column 2: found '-5', expected a concentration",
+        ),
+        ("name,conc\na,0\nb,5 ppm\nc,10 ppb\nd,20\n", "in ppb and in ppm"),
+        ("name,conc\na,0\nb,5\nc,\nd,20\n", "found 3 concentrations, expected 4 to 50"),
+        ("a,b,c\n1,2,3\n2,3,4\n", r"b\.csv: .*found the columns 'a', 'b', 'c', expected name and"),
+    ],
+)
+def test_a_second_table_that_does_not_fit_is_refused(file, content, message):
+    path, choices = second(file, content)
+    with pytest.raises(SpectraError, match=message):
+        read_table(path, choices=choices)
+
+
+def folder(tmp_path, names, axes=(AXIS,) * 4, header="wavelength_nm,Abs\n", spectra=SPECTRA):
+    place = tmp_path / "scans"
+    place.mkdir()
+    for name, axis, values in zip(names, axes, spectra, strict=True):
+        body = "".join(f"{at:g},{value:.10g}\n" for at, value in zip(axis, values, strict=True))
+        (place / name).write_text(header + body, encoding="utf-8")
+    return place
+
+
+def test_files_are_called_by_their_concentrations(tmp_path):
+    place = folder(tmp_path, [f"As_{name}ppb.csv" for name in NAMES])
+    assert_series(read_table(place), "ppb")
+    assert len(read_spectra(place).names) == 4
+    one = place / "As_10ppb.csv"
+    content = one.read_text()
+    for name, changed, message in (
+        ("As_10ppb.CSV", content, r"found As_10ppb\.CSV and As_10ppb\.csv, expected one file a"),
+        ("two.csv", PLAIN, r"two\.csv: found 4 spectra, '0', .*, expected one in every file"),
+        ("z.csv", content.replace("_nm", "_cm1"), r"z\.csv: found an axis in cm-1, expected an a"),
+        ("bad.csv", content.replace("410", "x"), r"bad\.csv: row 3, .*: found 'x' on the axis"),
+    ):
+        (place / name).write_text(changed)
+        with pytest.raises(SpectraError, match=message):
+            read_table(place)
+        (place / name).unlink()
+
+
+@pytest.mark.parametrize("ending", [".txt", ".JAZ", ""])
+def test_files_without_a_header_and_with_a_second_table(tmp_path, ending):
+    place = folder(tmp_path, [f"{n}.5 x{ending}" for n in range(4)], header="")
+    with pytest.raises(SpectraError, match=rf"0\.5 x{ending}: found '0\.5 x', expected a conc"):
+        read_table(place)
+    levels = "".join(f"{n}.5 x{ending},{level:g}\n" for n, level in enumerate(LEVELS))
+    (place / "levels.csv").write_text("file,conc_ppb\n" + levels)
+    table = read_table(place, choices=Choices(concentrations=place / "levels.csv"))
+    assert_series(table, "ppb", axis_unit="1")
+
+
+JASCO = "TITLE{m}x\nXUNITS{m}NANOMETERS\nYUNITS{m}CD [mdeg]\nY2UNITS{m}HT [V]\nXYDATA\n"
+
+
+@pytest.mark.parametrize(("mark", "point"), [(";", ","), ("\t", "."), (",", ".")])
+def test_channels_without_a_header_are_chosen_by_their_name(tmp_path, mark, point):
+    for name, one in zip(PPB, SPECTRA, strict=True):
+        rows = [[f"{at:g}", f"{v:g}", f"{2 * v:g}"] for at, v in zip(AXIS, one, strict=True)]
+        (tmp_path / f"{name}.csv").write_text(JASCO.format(m=mark) + text(rows, mark, point))
+    for target, factor in ((None, 1), ("CD", 1), ("ht [v]", 2), ("HT", 2)):
+        table = read_table(tmp_path, choices=Choices(target=target))
+        np.testing.assert_array_equal(table.spectra, factor * SPECTRA)
+    with pytest.raises(SpectraError, match="found 0 spectra called 'PL'"):
+        read_table(tmp_path, choices=Choices(target="PL"))
+
+
+def test_numbers_of_samples_are_no_concentrations(tmp_path):
+    with pytest.raises(SpectraError, match=r"0\.csv: found '0' as name of a sample"):
+        read_table(folder(tmp_path, [f"{n}.csv" for n in range(4)]))
+
+
+# axes that differ
+
+
+def quadratic(axis, level):
+    """Monotone along the axis, so that monotone cubics follow it closely."""
+    return 0.2 + (level + 1) * ((axis - 300) / 100) ** 2
+
+
+@pytest.mark.parametrize("kind", ["pairs", "files"])
+def test_spectra_of_different_axes_are_brought_to_the_coarsest(tmp_path, file, caplog, kind):
+    axes = [np.arange(400 + n, 461.0, 2.5) for n in range(4)]
+    axes[2] = np.arange(395, 466.0, 5.0)
+    values = [quadratic(axis, level) for axis, level in zip(axes, LEVELS, strict=True)]
+    if kind == "pairs":
+        path = file(cary(PPB, axes, values))
+    else:
+        path = folder(tmp_path, [f"{name}.csv" for name in PPB], axes, spectra=values)
+    table = read_table(path)
+    np.testing.assert_array_equal(table.axis, np.arange(405, 460.0, 5.0))
+    expected = quadratic(table.axis, LEVELS[:, None])
+    # Cubics through points 2.5 apart are off by less.
+    np.testing.assert_allclose(table.spectra, expected, atol=2e-4 * expected.max())
+    assert "interpolated (monotone cubics) to the 11 values" in caplog.text
+    assert "from 405 to 455" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("axis", "message"),
+    [
+        (AXIS + 20, "2 values in common, from 420 to 430"),
+        (np.delete(np.arange(400.0, 431.0), slice(6, 11)), "found nothing between 405 and 411"),
+        (np.array([400.0, 420, 410, 430]), "found an axis of 4 values that does not ascend"),
+    ],
+)
+def test_axes_that_cannot_be_one_are_refused(file, axis, message):
+    values = [*SPECTRA[:3], np.ones(len(axis))]
+    with pytest.raises(SpectraError, match=message):
+        read_table(file(cary(PPB, [AXIS] * 3 + [axis], values)))
+
+
+# SPC, as bytes that are packed by hand from the description of the format
+
+
+def spc(values, exponent=-128, of_one=-128):
+    header = struct.pack("<BBBbIddI", 0, 0x4B, 0, exponent, len(values), 400, 430, 1)
+    header += struct.pack("<BBB", 3, 2, 0)
+    one = struct.pack("<BbHfffIIf", 0, of_one, 0, 0.0, 0.0, 0.0, 0, 0, 0.0)
+    kinds = "f" if -128 in (exponent, of_one) else "i"
+    scale = 1 if kinds == "f" else 2.0 ** (32 - exponent)
+    numbers = (v if kinds == "f" else round(v * scale) for v in values)
+    body = struct.pack(f"<{len(values)}{kinds}", *numbers)
+    return header.ljust(512, b"\0") + one.ljust(32, b"\0") + body
+
+
+def old_spc(spectra, exponent=2, flags=0, points=None, ends=(400, 430)):
+    points = points or len(spectra[0])
+    head = struct.pack("<BBhfffBB", flags, 0x4D, exponent, points, *ends, 3, 2).ljust(224, b"\0")
+    for at, values in enumerate(spectra):
+        head += struct.pack("<BbHff", 0, exponent, at, 5 + at, 6 + at).ljust(32, b"\0")
+        for value in values:
+            high, low = divmod(round(value * 2 ** (32 - exponent)), 2**16)
+            head += struct.pack("<h", high) + (b"" if flags & 1 else struct.pack("<H", low))
+    return head
+
+
+def test_spc_files_of_the_old_format_are_read(tmp_path, file):
+    for name, values in zip(NAMES, SPECTRA, strict=True):
+        (tmp_path / f"As_{name}ppb.spc").write_bytes(old_spc([values[::-1]], ends=(430, 400)))
+    assert_series(read_table(tmp_path), "ppb", rtol=1e-8)
+    several = read_spectra(file(old_spc(-SPECTRA, flags=4) + b"\0" * 9, "several.spc"))
+    assert several.names == ["5", "6", "7", "8"]
+    np.testing.assert_allclose(several.values, -SPECTRA, rtol=1e-8)
+    short = read_spectra(file(old_spc(-SPECTRA[:1], flags=1), "short.spc"))
+    np.testing.assert_allclose(short.values, -SPECTRA[:1], atol=2**-14)
+
+
+@pytest.mark.parametrize("exponent", [-128, 2])
+def test_spc_files_are_read(tmp_path, exponent):
+    for name, values in zip(NAMES, SPECTRA, strict=True):
+        content = spc(values, exponent=exponent, of_one=exponent)
+        (tmp_path / f"As_{name}ppb.spc").write_bytes(content)
+    assert_series(read_table(tmp_path), "ppb", rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (old_spc(SPECTRA[:1])[:-1], "bytes of spectra of 4 points.*old format.* as are there"),
+        (old_spc(SPECTRA[:2]), "old format"),  # of one, by its flags
+        (old_spc(SPECTRA[:1], flags=0x80), "flags 0x80"),
+        (old_spc(SPECTRA[:1], points=np.nan), "spectra of nan points"),
+        (spc(SPECTRA[0])[:-9], "found no SPC file|bytes of 1 spectra"),
+        (spc(SPECTRA[0], exponent=3, of_one=1), "exponents 3 and 1"),
+        (b"no SPC", "found no header of an SPC file"),
+        (spc([*SPECTRA[0][:-1], np.nan]), "found NaN or infinity"),
+    ],
+)
+def test_spc_files_that_are_not_read_are_refused(file, content, message):
+    with pytest.raises(SpectraError, match=message), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read_spectra(file(content, "a.spc"))

@@ -1,0 +1,316 @@
+"""Files as instruments and programs write them: relatives of exports that chemists keep."""
+
+import numpy as np
+import pytest
+
+from geonode.errors import SpectraError
+from geonode.reading.files import Choices, read_spectra, read_table
+from geonode.reading.inspection import inspect_file
+from tests.reading.tables import AXIS, LEVELS, NAMES, SPECTRA, assert_series, cary, tall, text, wide
+
+BODY = [f"{at:g}\t{value:.10g}" for at, value in zip(AXIS, SPECTRA[1], strict=True)]
+
+
+def one(above, below="", mark="\t", point=".", first=AXIS):
+    """One spectrum in two columns below a preamble."""
+    rows = [
+        f"{at:g}{mark}{value:.10g}".replace(".", point)
+        for at, value in zip(first, SPECTRA[1], strict=True)
+    ]
+    return above + "\n".join(rows) + "\n" + below
+
+
+OCEAN = "SpectraSuite Data File\n++++++\nDate: Mon Jan 14 17:36:35 GMT 2008\nUser: x\n"
+OCEAN += "Integration Time (usec): 20000 (USB4A00000)\nNumber of Pixels in Processed Spectrum: 4\n"
+JASCO = "TITLE\t\nDATA TYPE\tULTRAVIOLET SPECTRUM\nORIGIN\tJASCO\nXUNITS\tNANOMETERS\n"
+JASCO += "YUNITS\tABSORBANCE\nFIRSTX\t400\nNPOINTS\t4\nXYDATA\n"
+AVANTES = "Integration time [ms]: 20.000\nAveraging Nr. of scans: 1\nSmoothing Nr. of pixels: 0\n"
+INSTRUMENTS = {
+    "SpectraSuite": (
+        one(OCEAN + ">>>>>Begin Processed Spectral Data<<<<<\n", ">>>>>End<<<<<\n"),
+        "1",
+    ),
+    "OceanView": (
+        one(
+            "Data from A_0001.txt Node\n\nDate: x\nXAxis mode: Wavelengths\n>>>>>Begin Data<<<<<\n"
+        ),
+        "1",
+    ),
+    "OOIBase, decimal commas": (one("OOIBase32 Version 2\n\n>>>>>Begin<<<<<\n", point=","), "1"),
+    "words of two columns above": (one("Spectral Data\n"), "1"),
+    "a key above": (one("Operator\tx\nPixels\t4\n"), "1"),
+    "LabSpec": (one("#Title=\tx\n#AxisUnit[0]=\tCnt\n#AxisUnit[1]=\t1/cm\n"), "cm-1"),
+    "Renishaw": (one("#Wave\t\t#Intensity\n", mark="\t\t"), "1"),
+    "WITec": (one("[SpectrumHeader]\nTitle = P\nXDataKind = nm\n\n[SpectrumData]\n"), "nm"),
+    "units of a laser": (one("Laser unit = nm\nYUNITS: nm\n"), "1"),
+    "two units": (one("Unit: nm\nUnit: cm-1\n"), "1"),
+    "RRUFF": (one("##NAMES=Quartz\n##LOCALITY=x, y\n", "##END=\n\n", mark=", "), "1"),
+    "PerkinElmer": (one("PE UV\nx.sp\n#HDR\n-1\n#GR\nnm\nA\n1.0\n0.0\n400\n-10\n4\n#DATA\n"), "nm"),
+    "Shimadzu": (one('"s1 - RawData"\n"Wavelength nm.","Abs."\n', mark=","), "nm"),
+    "Jasco": (one(JASCO, "\n##### Extended Information\n[Comments]\nSample name\tx\n"), "nm"),
+    "Avantes": (one(AVANTES + "Wave   ;Absorbance\n[nm]   ;[A.U.]\n\n", mark=";  "), "nm"),
+    "CRAIC": (one("Sample,x\nDate,1/2/2020\n\nWavelength (nm),Abs\n", mark=","), "nm"),
+    "bare": (one(""), "1"),
+    "bare, decimal commas": (one("", point=","), "1"),
+    "bare, descending, blanks": (one("", mark="  ").splitlines(keepends=True)[::-1], "1"),
+    "blanks for a tab": (one("Spectral Data\n").replace("400\t", "400 "), "1"),
+    "a sentence above blanks": (one("5 scans averaged\n", mark="  "), "1"),
+    "many lines of words above": (one("Key, 5\n" * 2500), "1"),
+    "foreign words": (one("Wellenlänge;Extinktion\n", mark=";"), "1"),
+    "UTF-16": (one("Wavelength (nm)\tAbs\n").encode("utf-16"), "nm"),
+}
+
+
+@pytest.mark.parametrize(("content", "unit"), INSTRUMENTS.values(), ids=INSTRUMENTS)
+def test_two_columns_of_numbers_are_axis_and_signal(file, content, unit):
+    content = "".join(content) if isinstance(content, list) else content
+    for name in ("a.txt", "a.DAT", "a.dpt"):
+        found = read_spectra(file(content, name))
+        np.testing.assert_array_equal(found.axis, AXIS)
+        np.testing.assert_array_equal(found.values, SPECTRA[1:2])
+        assert found.axis_unit == unit
+
+
+ROWS = tall("conc")[1:]
+HEADER = tall()[0][1:]
+
+
+def samples(*columns, axis=HEADER, trailing=()):
+    """Samples in rows, below headers of columns about them."""
+    head = [name for name, *_ in columns]
+    body = [[*cells, *row[1:]] for cells, row in zip(zip(*(c[1:] for c in columns)), ROWS)]  # noqa: B905
+    return text([[*head, *axis], *body])
+
+
+ROWS_WITH_WORDS = [[*row[:3], f"dilution {row[0]}", *row[3:]] for row in ROWS]
+INDEX, COUNT = ["", *"0123"], ["No", *"1234"]
+CONC, NAMED = ["conc_ppb", *NAMES], ["Sample", *"abcd"]
+TABLES = {
+    "pandas": (samples(INDEX, CONC), "ppb", None),
+    "pandas, read again": (samples(["Unnamed: 0", *"0123"], ["name", *"wxyz"], CONC), "ppb", None),
+    "names and groups": (samples(NAMED, ["Group", *"kkll"], CONC), "ppb", None),
+    "numbers and names": (samples(COUNT, NAMED, ["Sugar", *NAMES]), None, None),
+    "several amounts": (samples(["y_fat", *"5678"], ["y_salt (ppb)", *NAMES]), "ppb", "salt"),
+    "several amounts, no marks": (samples(NAMED, ["fat", *"5678"], ["salt", *NAMES]), None, "SALT"),
+    "no header above names": (samples(["", *"abcd"], CONC), "ppb", None),
+    "R": (samples(["", *"1234"], CONC, axis=[f"X{at}" for at in HEADER]), "ppb", None),
+    "prefixes": (samples(CONC, axis=[f"WL{at}" for at in HEADER]), "ppb", None),
+    "a column of units": (samples(["Conc", *NAMES], ["Unit", *["ppb"] * 4]), "ppb", None),
+    "temperatures": (samples(NAMED, ["Temperature (°C)", *"5678"], ["fat", *NAMES]), None, None),
+    "temperatures asked for": (samples(NAMED, ["Temperature", *NAMES]), None, "temperature"),
+    "amount that counts": (samples(["octane", *"0123"]), None, "octane"),
+}
+
+
+@pytest.mark.parametrize(("content", "unit", "target"), TABLES.values(), ids=TABLES)
+def test_samples_in_rows_are_read(file, content, unit, target):
+    found = read_table(file(content), choices=Choices(target=target))
+    levels = [0, 1, 2, 3] if target == "octane" else LEVELS
+    np.testing.assert_array_equal(found.concentrations, levels)
+    np.testing.assert_array_equal(found.spectra, SPECTRA)
+    np.testing.assert_array_equal(found.axis, AXIS)
+    assert found.concentration_unit == unit
+
+
+def test_repeated_names_are_scans_and_samples_without_an_amount_are_left_out(file):
+    rows = samples(["Sample", *"aabc"], ["y_fat", "0", "0", "5", "7"]).splitlines()
+    rows += ["d,9,1,2,3,4", "e,,1,2,3,4"]
+    inspection = inspect_file(file("\n".join(rows)))
+    assert [len(scans) for scans in inspection.table.scans] == [2, 1, 1, 1]
+    np.testing.assert_array_equal(inspection.table.scans[0], SPECTRA[:2])
+    assert "spectra without a fat: e" in inspection.text()
+    twice = cary(["0 ppb", "0 ppb", "10 ppb", "20 ppb"])
+    with pytest.raises(SpectraError, match="found 3 concentrations"):
+        read_table(file(twice))
+
+
+@pytest.mark.parametrize("name", ["Index", "No", "Sample", "#", "Unnamed: 0", "", "Batch"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_row_numbers_are_no_concentrations(file, name, first):
+    numbers = [str(first + row) for row in range(4)]
+    with pytest.raises(SpectraError, match=r"name of a sample|expected a header|not tell"):
+        read_table(file(samples([name, *numbers])))
+    many = text([[name, *HEADER], *([str(first + row), *"1234"] for row in range(60))])
+    with pytest.raises(SpectraError, match=r"name of a sample|expected a header|not tell"):
+        read_table(file(many))
+    if name == "Sample":
+        levels = "".join(
+            f"{number},{level}\n" for number, level in zip(numbers, NAMES, strict=True)
+        )
+        choices = Choices(concentrations=file(f"name,conc\n{levels}", "b.csv"))
+        assert_series(read_table(file(samples([name, *numbers])), choices=choices), axis_unit="1")
+
+
+def values_below(*columns):
+    """One row a value, below headers of columns about the samples."""
+    heads, *samples = zip(*columns, strict=True)
+    rows = zip(samples, ROWS, strict=True)
+    values = [[*about, *cell] for about, row in rows for cell in zip(HEADER, row[1:], strict=True)]
+    return text([[*heads, "nm", "Abs"], *values])
+
+
+ABOUT = ["Sample ID", "Date", "Time (s)", "Integration time (ms)", "Dilution", "Col", "Unnamed: 1"]
+
+
+@pytest.mark.parametrize("name", [*ABOUT, ""])
+def test_numbers_about_samples_are_no_concentrations(file, name):
+    numbers = [name, "7", "3", "8", "9"]
+    names = text([NAMED, [name or "Run", *numbers[1:]], ["nm", *["A"] * 4], *wide()[1:]])
+    for table in (samples(NAMED, numbers), values_below(NAMED, numbers), names):
+        with pytest.raises(SpectraError, match=r"found 'a', exp|expected those of|number samples"):
+            read_table(file(table))
+
+
+def test_units_beside_concentrations_are_theirs(file):
+    columns = ["Conc", *NAMES], ["Unit", "ppm", "ppm", "ppb", "ppm"]
+    for table in (samples(*columns), values_below(*columns)):
+        with pytest.raises(SpectraError, match=r"found concentrations in pp\w and in pp\w"):
+            read_table(file(table))
+
+
+def test_a_column_that_is_not_called_concentration_is_named(file, caplog):
+    read_table(file(samples(NAMED, ["fat", *NAMES])))
+    assert "column 'fat' is taken for the concentrations" in caplog.text
+
+
+FOOTER = "\n" + "".join(
+    f"{name},\nCollection Time: 1/2/2020\nScan Rate (nm/min),600.0\n" for name in NAMES
+)
+WELLS = "Software Version\t3.1\n\nRead 1:Spectrum\nWavelength\tA1\tA2\tA3\tA4\n"
+WELLS += "\n".join(
+    "\t".join(row)
+    for row in zip(("400", "410", "420", "430"), *(row[1:] for row in ROWS), strict=True)
+)
+
+
+def test_cary_names_may_be_numbers_that_a_footer_repeats(file):
+    assert_series(read_table(file(cary(NAMES) + FOOTER)))
+    axes, spectra = (AXIS, *[AXIS] * 4), [SPECTRA[0] + 9, *SPECTRA]
+    for marked in ("Baseline 100%T", "baseline"):
+        inspection = inspect_file(file(cary([marked, *NAMES], axes, spectra) + FOOTER))
+        assert_series(inspection.table)
+        assert f"baselines: {marked}" in inspection.text()
+
+
+def test_plates_are_read_where_wells_are_spectra(file):
+    results = "\n\nResults\n\t1\t2\t3\nA\t0.1\t0.2\t0.3\tMax\nB\t0.1\t0.2\t0.3\tMax\n"
+    path = file(WELLS + results, "a.txt")
+    assert read_spectra(path).names == ["A1", "A2", "A3", "A4"]
+    levels = file("well,conc\n" + "".join(f"A{n + 1},{x}\n" for n, x in enumerate(NAMES)), "b.csv")
+    found = read_table(path, choices=Choices(concentrations=levels))
+    assert_series(found, axis_unit="1")
+    with pytest.raises(SpectraError, match="a plate of wells at one wavelength"):
+        read_spectra(file(",1,2,3,4\nA,1,2,3,4\nB,1,2,3,4\nC,1,2,3,4\n"))
+    two = WELLS + "\n\nRead 2:Spectrum\n" + WELLS.split("\n", 3)[3]
+    with pytest.raises(
+        SpectraError, match=r"row 9: found a blank row above data.*one block of rows"
+    ):
+        read_spectra(file(two, "a.txt"))
+    with pytest.raises(SpectraError, match="found 'OVRFLW', expected a measured number: the detec"):
+        read_spectra(file(WELLS.replace("0.6", "OVRFLW"), "a.txt"))
+
+
+ASKED = {
+    "several amounts": (
+        samples(["y_a", *NAMES], ["y_b", *NAMES]),
+        "'a', 'b'; choose one by spectra.target",
+    ),
+    "pixel, nm, counts": ("1,400,5\n2,401,6\n3,402,7\n", "with 3 columns nothing else tells which"),
+    "a damaged first row": ("40o,1\n410,2\n420,3\n430,4\n", "row 1: found '40o 1' right above"),
+    "a cut first row": ("400\n410,2\n420,3\n430,4\n", "row 1: found '400' right above"),
+    "X1 to X4": (
+        text([["id", "X1", "X2", "X3", "X4"], *ROWS]),
+        "'X1'|name of a sample|on the axis",
+    ),
+    "a date": (
+        text([["nm", "0", "2024-05-01", "2-Mar", "9"], *(["1"] * 5, ["2"] * 5, ["3"] * 5)]),
+        "date",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), ASKED.values(), ids=ASKED)
+def test_what_cannot_be_decided_is_asked(file, content, message):
+    with pytest.raises(SpectraError, match=message):
+        read_table(file(content))
+
+
+def test_a_target_is_one_of_the_amounts_there(file):
+    table = samples(["y_a", *NAMES], ["y_b", *NAMES])
+    with pytest.raises(SpectraError, match="no amount called 'c', expected one of 'a', 'b'"):
+        read_table(file(table), choices=Choices(target="c"))
+    with pytest.raises(SpectraError, match="one column a spectrum, which has no column of amounts"):
+        read_table(file("nm,1,2,3\n4,1,1,1\n5,1,1,1\n6,1,1,1\n"), choices=Choices(target="c"))
+    levels = "name,fat,salt (ppb)\n" + "".join(
+        f"{n},7,{x}\n" for n, x in zip("abcd", NAMES, strict=True)
+    )
+    choices = Choices(concentrations=file(levels, "b.csv"), target="salt")
+    assert_series(read_table(file(samples(NAMED)), choices=choices), "ppb", "1")
+
+
+def test_the_layout_is_said_with_its_runners_up(file):
+    said = inspect_file(file(text(tall()))).text()
+    assert "layout: one row a spectrum: the first header, 'concentration_ppb', is about sam" in said
+    assert "not one column a spectrum: the first header" in said
+    assert "not two columns a spectrum: no row of the header names an axis" in said
+
+
+def test_a_folder_says_what_it_leaves_out(tmp_path, caplog):
+    for name in NAMES:
+        (tmp_path / f"{name} ppb.TXT").write_text(one(""))
+    (tmp_path / "notes.docx").touch()
+    (tmp_path / "levels.csv").write_text("a,b\n")
+    assert len(read_table(tmp_path).scans) == 4
+    assert (
+        "the 4 files .txt are read; left out are levels.csv, notes.docx: if they are spe"
+        in caplog.text
+    )
+    for name in NAMES[1:]:
+        (tmp_path / f"{name}.csv").write_text(one(""))
+    with pytest.raises(SpectraError, match=r"as many files \.\w+ as \.\w+"):
+        read_table(tmp_path)
+
+
+def test_one_of_several_signals_in_each_file_is_chosen(tmp_path):
+    head = AVANTES + "Wave   ;Sample   ;Dark   ;Absorbance\n[nm]   ;[counts] ;[counts] ;[A.U.]\n\n"
+    for name, values in zip(NAMES, SPECTRA, strict=True):
+        rows = [f"{at:g};7;{at + 1:g};{v:g}\n" for at, v in zip(AXIS, values, strict=True)]
+        (tmp_path / f"{name} ppb.txt").write_text(head + "".join(rows))
+    with pytest.raises(SpectraError, match=r"'Sample', 'Dark', 'Absorbance', .* by spectra.target"):
+        read_table(tmp_path)
+    found = read_table(tmp_path, choices=Choices(target="ABSORBANCE"))
+    np.testing.assert_array_equal(found.spectra, SPECTRA)
+    with pytest.raises(SpectraError, match="found 0 spectra called 'x' among 'Sample'"):
+        read_table(tmp_path, choices=Choices(target="x"))
+    (tmp_path / "0 ppb.txt").write_text(head.replace("Dark", "SAMPLE") + "".join(rows))
+    with pytest.raises(SpectraError, match="found 2 spectra called 'sample'"):
+        read_table(tmp_path, choices=Choices(target="sample"))
+
+
+def test_words_beside_samples_and_wells_are_left_out_or_named(file):
+    rows = text([["conc", *HEADER[:2], "remark", *HEADER[2:]], *ROWS_WITH_WORDS])
+    message = r"row 1, column 4: found 'remark' on the axis, between 410 and 420, .* move a column"
+    with pytest.raises(SpectraError, match=message):
+        read_table(file(rows))
+    last = [[*row[:3], *row[4:], row[3]] for row in ROWS_WITH_WORDS]
+    assert_series(read_table(file(text([["conc_ppb", *HEADER, "remark"], *last]))), "ppb", "1")
+    wells = "Well,Type,Conc (ppb),Wavelength (nm),Abs\n" + "".join(
+        f"A{place},M{place},{level:g},{at:g},{value:g}\n"
+        for place, (level, values) in enumerate(zip(LEVELS, SPECTRA, strict=True))
+        for at, value in zip(AXIS, values, strict=True)
+    )
+    assert_series(read_table(file(wells)), "ppb")
+    assert "column 'Type'" in inspect_file(file(wells)).text()
+    numbers = file(wells.replace(",M", ","))
+    assert_series(read_table(numbers), "ppb")
+    assert "columns Type" in inspect_file(numbers).text()
+    found = read_table(numbers, choices=Choices(target="type"))
+    np.testing.assert_array_equal(found.concentrations, [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("name", "way"), [("a.0", "JCAMP-DX"), ("a.spa", "JCAMP-DX"), ("a.XLS", "xlsx")]
+)
+def test_formats_without_a_reader_have_a_way_out(file, name, way):
+    with pytest.raises(SpectraError, match=f"found a file .* expected one of .*; .*{way}"):
+        read_spectra(file("x", name))

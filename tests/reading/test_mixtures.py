@@ -1,0 +1,207 @@
+"""Samples of several substances, in every layout and format that one substance has."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+import xarray
+
+from geonode.commands.spectra_file import spectra_parameters
+from geonode.errors import SpectraError
+from geonode.reading.files import Choices, read_spectra, read_table
+from geonode.reading.series_file import read_mixtures
+
+AXIS = np.array([400, 410, 420, 430])
+RANDOM = np.random.default_rng(0)
+AMOUNTS = np.round(RANDOM.uniform(0, 9, (8, 2)), 1)
+AMOUNTS[7] = AMOUNTS[6]  # prepared twice
+SIGNAL = np.round(AMOUNTS @ RANDOM.uniform(0, 1, (2, 4)) + RANDOM.uniform(0, 0.1, (8, 4)), 3)
+NAMES = [f"s{at}" for at in range(8)]
+
+
+def rows(headers=("y_Cu (ppm)", "y_Zn (ppm)"), **beside):
+    """Samples in rows, with further columns before their amounts."""
+    table = pd.DataFrame(np.c_[AMOUNTS, SIGNAL], columns=[*headers, *map(str, AXIS)])
+    for name, cells in reversed(beside.items()):
+        table.insert(0, name, cells)
+    return table
+
+
+def long(*columns, headers=("y_Cu (ppm)", "y_Zn (ppm)")):
+    """One row a value, shuffled; of columns called run one counts samples of equal amounts."""
+    table = pd.DataFrame(
+        {
+            "sample": np.repeat(NAMES, 4),
+            "run": np.repeat([*[1] * 7, 2], 4),
+            headers[0]: np.repeat(AMOUNTS[:, 0], 4),
+            "wavelength_nm": np.tile(AXIS, 8),
+            "absorbance": SIGNAL.ravel(),
+            headers[1]: np.repeat(AMOUNTS[:, 1], 4),
+        }
+    ).rename(columns={"run": "replicate"})
+    return table.drop(columns=[one for one in ("sample", "replicate") if one not in columns])
+
+
+def spectra():
+    """One column a spectrum."""
+    table = pd.DataFrame(SIGNAL.T, columns=NAMES)
+    table.insert(0, "wavelength_nm", AXIS)
+    return table
+
+
+def second(headers=("Cu (ppm)", "Zn (ppm)"), order=slice(None, None, -1), name="sample"):
+    """A second table, of the samples in another order."""
+    table = pd.DataFrame(AMOUNTS, columns=[*headers])
+    table.insert(0, name, NAMES)
+    return table.iloc[order]
+
+
+def arrays(names=("Cu", "Zn"), shape=("sample", "substance")):
+    """Spectra and amounts of samples and substances as labelled arrays."""
+    found = xarray.Dataset(
+        {
+            "absorbance": (("wavelength", "sample"), SIGNAL.T),
+            "concentration": (("sample", "substance"), AMOUNTS, {"units": "ppm"}),
+        },
+        {"sample": NAMES, "substance": [*names], "wavelength": ("wavelength", AXIS)},
+    )
+    found["concentration"] = found["concentration"].transpose(*shape)
+    found["wavelength"].attrs["units"] = "nm"
+    return found
+
+
+def jcamp():
+    """One block a sample, with its components."""
+    return "".join(
+        f"##TITLE={name}\n##JCAMP-DX=4.24\n##XUNITS=NANOMETERS\n##YUNITS=ABSORBANCE\n"
+        f"##CONCENTRATIONS=(NCU) (Cu, {cu}, ppm) (Zn, {zn}, ppm)\n##FIRSTX=400\n##LASTX=430\n"
+        "##XFACTOR=1\n##YFACTOR=0.001\n##NPOINTS=4\n##XYDATA=(X++(Y..Y))\n400 "
+        + " ".join(str(round(1000 * value)) for value in values)
+        + "\n##END=\n"
+        for name, (cu, zn), values in zip(NAMES, AMOUNTS.tolist(), SIGNAL.tolist(), strict=True)
+    )
+
+
+def read(path, table, known=None):
+    """Mixtures of a table, and of a second one, as files in a folder."""
+    file = path / "a.csv"
+    if isinstance(table, pd.DataFrame):
+        table.to_csv(file, index=False)
+    elif isinstance(table, str):
+        file = path / "a.dx"
+        file.write_text(table)
+    else:
+        file = path / table[0]
+        table[1](file)
+    if known is not None:
+        known.to_csv(path / "b.csv", index=False)
+    second = None if known is None else path / "b.csv"
+    return read_mixtures(spectra_parameters(file, concentrations=second))
+
+
+PLAIN = ("Cu", "Zn")
+COMMAS = ("a.csv", lambda file: rows().to_csv(file, index=False, sep=";", decimal=","))
+BOOK = ("a.xlsx", lambda file: rows(sample=NAMES).to_excel(file, index=False))
+ZARR = ("a.zarr", lambda file: arrays().to_zarr(file, consolidated=False))
+TURNED = arrays(shape=("substance", "sample"))
+NETCDF = ("a.nc", lambda file: TURNED.to_netcdf(file, engine="scipy"))
+MATLAB = {"X": SIGNAL, "wavelength_nm": AXIS / 1.0, "y_Cu": AMOUNTS[:, 0], "y_Zn": AMOUNTS[:, 1]}
+KNOWN = {
+    "rows": (rows(), None, "ppm"),
+    "rows, plain": (rows(PLAIN, sample=NAMES, operator=["x y"] * 8), None, "1"),
+    "rows, an index": (rows(No=range(1, 9)), None, "ppm"),
+    "rows, units without brackets": (rows(("Cu_ppm", "Zn ppm")), None, "ppm"),
+    "rows, decimal commas": (COMMAS, None, "ppm"),
+    "rows, a workbook": (BOOK, None, "ppm"),
+    "long, samples": (long("sample"), None, "ppm"),
+    "long, plain": (long("sample", headers=PLAIN), None, "1"),
+    "long, replicates": (long("replicate"), None, "ppm"),
+    "long, both": (long("sample", "replicate", headers=("Cu [ppm]", "Zn_ppm")), None, "ppm"),
+    "second": (spectra(), second(), "ppm"),
+    "second, plain": (spectra(), second(PLAIN, name="file"), "1"),
+    "second, marks": (spectra(), second(("y_Cu", "y_Zn"), order=[2, 1, 0, *range(3, 8)]), "1"),
+    "second, of rows": (rows(PLAIN, sample=NAMES).drop(columns=[*PLAIN]), second(), "ppm"),
+    "JCAMP-DX": (jcamp(), None, "ppm"),
+    "MATLAB": (("a.mat", lambda file: scipy.io.savemat(file, MATLAB)), None, "1"),
+    "Zarr": (ZARR, None, "ppm"),
+    "NetCDF": (NETCDF, None, "ppm"),
+}
+
+
+@pytest.mark.parametrize(("table", "known", "unit"), KNOWN.values(), ids=KNOWN)
+def test_mixtures_are_read_from_every_layout(tmp_path, table, known, unit):
+    found = read(tmp_path, table, known)
+    assert (found.substances, found.units) == (("Cu", "Zn"), (unit, unit))
+    np.testing.assert_array_equal(found.amounts, AMOUNTS)
+    np.testing.assert_allclose(found.signal, SIGNAL, rtol=1e-12)
+    np.testing.assert_array_equal(found.axis, AXIS)
+
+
+def test_one_of_several_is_a_series_and_all_are_spectra(tmp_path):
+    for table in (ZARR, COMMAS):
+        read(tmp_path, table)
+        path = tmp_path / table[0]
+        with pytest.raises(SpectraError, match="several amounts, 'Cu', 'Zn'; choose one"):
+            read_table(path)
+        zinc = read_table(path, choices=Choices(target="zn"))
+        np.testing.assert_array_equal(zinc.concentrations, np.unique(AMOUNTS[:, 1]))
+        assert zinc.concentration_unit == "ppm"
+        assert [len(scans) for scans in zinc.scans].count(2) == 1
+        assert len(read_spectra(path).names) == 8
+
+
+def test_one_substance_of_labelled_arrays_is_a_series(tmp_path):
+    data = arrays().isel(substance=[1])
+    data["concentration"][3] = np.nan
+    data.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    found = read_table(tmp_path / "a.zarr")
+    expected = np.unique(np.delete(AMOUNTS[:, 1], 3))
+    np.testing.assert_array_equal(found.concentrations, expected)
+
+
+def test_a_folder_of_samples_with_components(tmp_path):
+    (tmp_path / "mine").mkdir()
+    for at, block in enumerate(jcamp().split("##END=\n")[:-1]):
+        (tmp_path / "mine" / f"{at}.dx").write_text(block + "##END=\n")
+    found = read_mixtures(spectra_parameters(tmp_path / "mine"))
+    np.testing.assert_array_equal(found.amounts, AMOUNTS)
+    assert found.samples == NAMES
+
+
+@pytest.mark.parametrize(
+    ("table", "known"),
+    [
+        (rows(sample=NAMES), None),
+        (long("sample"), None),
+        (spectra(), second()),
+    ],
+)
+def test_samples_without_an_amount_are_left_out_and_said(tmp_path, table, known, caplog):
+    changed = table if known is None else known
+    place = changed["sample"] == "s2"
+    column = next(name for name in changed if "Zn" in name)
+    changed = changed.astype({column: object})
+    changed.loc[place, column] = "n/a"
+    found = read(tmp_path, *((changed,) if known is None else (table, changed)))
+    np.testing.assert_array_equal(found.amounts, np.delete(AMOUNTS, 2, axis=0))
+    assert "samples without all amounts left out: s2" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("table", "known", "message"),
+    [
+        (
+            long("sample").replace(AMOUNTS[3, 1], -2),
+            None,
+            r"a\.csv: row 14, column 5, Zn: found '-2",
+        ),
+        (spectra(), second().replace(AMOUNTS[3, 1], -2), r"b\.csv, row 6, column 3, Zn: found '-2"),
+        (long(), None, r"row 30: found .* at 400 again, first in row 26; number scans"),
+        (spectra(), second(("Cu (ppm)", "Cu (ppb)")), "two amounts called 'Cu'"),
+        (rows(), second(), r"a\.csv: row 2, column 1: found .*, which b.csv has not"),
+        (spectra().rename(columns={"s3": "x"}), second(), "column 5: found 'x', which b.csv has"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_its_place(tmp_path, table, known, message):
+    with pytest.raises(SpectraError, match=message):
+        read(tmp_path, table, known)
