@@ -49,7 +49,7 @@ class UnknownMixture(NamedTuple):
     def contains(self, amounts: Iterable[float]) -> list[bool]:
         """Whether intervals contain amounts, of every substance."""
         each = zip(amounts, self.numbers, strict=True)
-        return [low <= one <= high for one, (_, low, high) in each]
+        return [bool(low <= one <= high) for one, (_, low, high) in each]
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,7 +76,7 @@ def test_what_is_the_same_measurement_is_converted(tmp_path, found, expected):
 def test_what_is_another_one_is_refused(tmp_path, found, size, message):
     labels = {"signal": "absorbance", "signal_unit": "AU"}
     with pytest.raises(SpectraError, match=message):
-        in_quantity(tmp_path, labels, spectra(found, np.full((1, 4), size)))
+        in_quantity(tmp_path, labels, spectra(found, np.full((1, 4), float(size))))
 
 
 def test_files_give_their_quantity(tmp_path):
