@@ -12,7 +12,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from geonode.commands.common import aligned
+from geonode.wording import aligned
 from geonode.config import Parameters
 from geonode.estimation.tables import EstimateRow
 from geonode.terminal import logged, printable

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geonode.commands.common import AsJson, aligned, echo_json, found_wrong
+from geonode.commands.common import AsJson, echo_json, found_wrong
 from geonode.progress import bar
 from geonode.terminal import tell
+from geonode.wording import aligned
 
 if TYPE_CHECKING:
     from geonode.storage.inventory import Entry

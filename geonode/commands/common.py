@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from geonode.config import SpectraParameters
+from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError
 from geonode.parameter_types import Format
 from geonode.progress import is_quiet, quietly
@@ -38,9 +38,8 @@ NAMED = 5
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose")
 """Options that may stand before and after the name of a command."""
 
-PARAMETER = re.compile(
-    rf"\bspectra\.({'|'.join(SpectraParameters.model_fields)})\b(?::(?= (?:mask|marks)\b))?"
-)
+_FIELDS = "|".join([*SpectraParameters.model_fields, *CalibrateParameters.model_fields])
+PARAMETER = re.compile(rf"\b(?:spectra|calibrate)\.({_FIELDS})\b(?::(?= (?:mask|marks)\b))?")
 
 Root = Annotated[
     Path, typer.Option("--root", metavar="DIR", help="Folder of the pipeline, with dvc.yaml.")
@@ -160,17 +159,3 @@ def echo_json(content: dict[str, Any]) -> None:
     # Control characters are escaped as by JSON.
     escaped = dumps(ensure_ascii=True).replace("\x7f", "\\u007f")
     tell(text if printable(text) == text else escaped)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table with aligned columns.
-
-    Args:
-        rows: rows of equal length.
-    """
-    rows = [[" ".join(cell.split()) if "\n" in cell else cell for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]

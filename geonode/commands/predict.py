@@ -13,13 +13,13 @@ from geonode.commands.common import (
     CacheDtype,
     Overwrite,
     Root,
-    aligned,
     echo_json,
     require_destination,
 )
 from geonode.errors import ParameterError
 from geonode.progress import bar
 from geonode.terminal import tell
+from geonode.wording import aligned
 
 if TYPE_CHECKING:
     from geonode.estimation.model import SpectralModel
@@ -85,7 +85,7 @@ def predict(
     wanted = predicting.requested(concentration or [], at_range or [])
     model = SpectralModel.read(data)
     low, high = model.range
-    measured = f"{low:g} to {high:g} {model.series.labels['concentration_unit']}"
+    measured = f"{low:g} to {high:g} {model.series.unit}"
     outside = wanted[~model.is_inside(wanted)]
     if len(outside) and not extrapolate:
         expected = f"{measured}, the measured range; --extrapolate predicts beyond it"
@@ -124,7 +124,7 @@ def predict(
 
 def _table(model: "SpectralModel", rows: list[dict[str, Any]]) -> Iterator[str]:
     series = model.series
-    unit = series.labels["concentration_unit"]
+    unit = series.unit
     header = (f"concentration ({unit})", f"{series.signal_label} at its peak", series.axis_label)
     lines = [(*header, "mean std", "")]
     for row in rows[:MOST_ROWS]:

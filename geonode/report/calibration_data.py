@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.limits import Line
+from geonode.calibration.one_substance import OneSubstance
 from geonode.report.calibration_figures import drawn_places
 from geonode.report.calibration_tables import said_limit
 from geonode.storage.document import plain
@@ -19,17 +20,17 @@ def packed(values: Float[np.ndarray, "..."], kind: str = "<f8") -> str:
     return base64.b64encode(np.ascontiguousarray(values, kind).tobytes()).decode()
 
 
-def page_json(file: CalibratedFile) -> str:
+def page_json(file: CalibrationFile[OneSubstance]) -> str:
     """What the script of the page needs, as JSON that may stand inside a script element."""
     series, axis_unit = file.series, file.series.labels["axis_unit"]
-    drawn, prediction = drawn_places(file), file.predictions
+    drawn, prediction = drawn_places(file), file.model.predictions
     _, half = prediction.band
     content = {
         "axisUnit": "" if axis_unit == "1" else axis_unit,
         "levels": series.concentrations,
         "axis": packed(series.axis[drawn]),
         "measured": packed(series.signal[:, drawn], "<f4"),
-        "places": file.places,
+        "places": file.model.places,
         "predicted": packed(prediction.spectra[:, drawn], "<f4"),
         "half": packed(half[:, drawn], "<f4"),
         "lines": [_line(file, place) for place in drawn.tolist()],
@@ -43,7 +44,7 @@ def as_json(content: dict[str, Any]) -> str:
     return text.replace("<", "\\u003c")
 
 
-def _line(file: CalibratedFile, place: int) -> list[float | str]:
+def _line(file: CalibrationFile[OneSubstance], place: int) -> list[float | str]:
     """Intercept, slope and R² of the line at a wavelength, and its limit of detection in words."""
     line = Line.of(file.series, place)
     limit = line.limit()

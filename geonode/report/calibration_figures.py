@@ -6,7 +6,8 @@ import altair as alt
 import numpy as np
 from jaxtyping import Int
 
-from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.one_substance import OneSubstance
 from geonode.calibration.verdict import NAMES
 from geonode.report.kit import (
     INK,
@@ -41,13 +42,13 @@ DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1}
 DASHES = [6, 4]
 
 
-def drawn_places(file: CalibratedFile) -> Int[np.ndarray, "drawn"]:
+def drawn_places(file: CalibrationFile[OneSubstance]) -> Int[np.ndarray, "drawn"]:
     """Wavelengths that are drawn: even ones, and that of the straight line."""
-    most = min(DRAWN, MOST_NUMBERS // len(file.places))
-    return np.union1d(sample(len(file.series.axis), most), [file.place])
+    most = min(DRAWN, MOST_NUMBERS // len(file.model.places))
+    return np.union1d(sample(len(file.series.axis), most), [file.model.place])
 
 
-def figures(file: CalibratedFile) -> dict[str, Figure]:
+def figures(file: CalibrationFile[OneSubstance]) -> dict[str, Figure]:
     """All figures by name."""
     found = [
         _true(file),
@@ -63,9 +64,9 @@ def figures(file: CalibratedFile) -> dict[str, Figure]:
     return {figure.name: figure for figure in found}
 
 
-def _true(file: CalibratedFile) -> Figure:
+def _true(file: CalibrationFile[OneSubstance]) -> Figure:
     """Estimated over true concentration of the left-out levels."""
-    found, levels = file.calibration, file.series.concentrations
+    found, levels = file.model.calibration, file.series.concentrations
     names = {"geonode": "geonode, 90% set"}
     if found.method != "geonode":
         names[found.method] = f"{file.method}, 90% interval"
@@ -110,7 +111,7 @@ def _true(file: CalibratedFile) -> Figure:
     return Figure("true", what, alt.layer(*layers), tables, 400)
 
 
-def _curve(file: CalibratedFile) -> Figure:
+def _curve(file: CalibrationFile[OneSubstance]) -> Figure:
     """Signal over concentration at one wavelength."""
     label, predicted, line = file.series.signal_label, "geonode, 90% interval", "straight line"
     title = labelled("concentration", file.unit)
@@ -126,10 +127,10 @@ def _curve(file: CalibratedFile) -> Figure:
     return Figure("curve", what, chart, {"curve": {}, "measured": {}})
 
 
-def _residuals(file: CalibratedFile) -> Figure:
+def _residuals(file: CalibrationFile[OneSubstance]) -> Figure:
     """Errors of the left-out levels by a method that the reader chooses."""
-    levels, used = file.series.concentrations, file.calibration.method
-    methods = file.calibration.verdict.methods
+    levels, used = file.series.concentrations, file.model.calibration.method
+    methods = file.model.calibration.verdict.methods
     rows = {
         "method": np.repeat([method.key for method in methods], len(levels)),
         "level": np.tile(levels, len(methods)),
@@ -153,9 +154,9 @@ def _residuals(file: CalibratedFile) -> Figure:
     return Figure("residuals", what, chart, {"residuals": rows}, 260)
 
 
-def _regression(file: CalibratedFile) -> Figure:
+def _regression(file: CalibrationFile[OneSubstance]) -> Figure:
     """Regression vector over the axis, with the spectra in grey."""
-    series, found, at = file.series, file.diagnostics, drawn_places(file)
+    series, found, at = file.series, file.model.diagnostics, drawn_places(file)
     name, along = f"regression vector of {NAMES[found.key]}", {"wavelength": series.axis[at]}
     part = keyed({name: MODEL, "spectra": MUTED})
     x, each = x_axis("wavelength", series.axis_label), alt.Detail("level", type="nominal")
@@ -177,9 +178,9 @@ def _regression(file: CalibratedFile) -> Figure:
     return Figure("regression", f"{name} over the axis, with the spectra", chart, tables, 300)
 
 
-def _influence(file: CalibratedFile) -> Figure:
+def _influence(file: CalibrationFile[OneSubstance]) -> Figure:
     """Q residual over leverage of every level, with their limits."""
-    found = file.diagnostics
+    found = file.model.diagnostics
     x = x_axis("leverage", "leverage").scale(nice=True, zero=False, padding=24)
     y = y_axis("q", "Q residual", zero=True)
     dashed = {"color": SECOND, "strokeDash": DASHES, "strokeWidth": 1.5}
@@ -202,9 +203,9 @@ def _influence(file: CalibratedFile) -> Figure:
     return Figure("influence", what, chart, tables, 280)
 
 
-def _components(file: CalibratedFile) -> Figure:
+def _components(file: CalibrationFile[OneSubstance]) -> Figure:
     """Error of left-out levels over the number of components."""
-    found = file.diagnostics
+    found = file.model.diagnostics
     part = keyed({NAMES[key]: MODEL if key == found.key else SECOND for key in found.rmsecv})
     x = alt.X("components", type="quantitative").scale(nice=False, padding=20)
     x, y = x.axis(tickMinStep=1), y_axis("error", labelled("RMSECV", file.unit), zero=True)
@@ -223,19 +224,19 @@ def _components(file: CalibratedFile) -> Figure:
     return Figure("components", what, alt.layer(*layers), tables, 260)
 
 
-def _predicted(file: CalibratedFile) -> Figure:
+def _predicted(file: CalibrationFile[OneSubstance]) -> Figure:
     """A predicted spectrum with its band."""
     chart = spectrum_chart(file.series, "predicted, 90% interval", measured=False)
     what = "predicted spectrum with its 90% interval"
     return Figure("predicted", what, chart.add_params(zoom()), {"spectrum": {}})
 
 
-def _metric(file: CalibratedFile) -> Figure:
+def _metric(file: CalibrationFile[OneSubstance]) -> Figure:
     """Posterior of sqrt(g) between the end levels, beyond which the predictor extrapolates."""
-    found = file.predictions.sqrt_metric
+    found = file.model.predictions.sqrt_metric
     assert found is not None  # the predictor has a posterior
     levels = file.series.concentrations
-    inside = (file.places > levels[0]) & (file.places < levels[-1])
-    columns = {"concentration": file.places, "sqrt_g": found[0], "deviation": found[1]}
+    inside = (file.model.places > levels[0]) & (file.model.places < levels[-1])
+    columns = {"concentration": file.model.places, "sqrt_g": found[0], "deviation": found[1]}
     table = {name: column[inside] for name, column in columns.items()}
     return metric_figure(table, levels, file.unit)

@@ -3,9 +3,9 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from geonode.calibration.calibrated_file import CalibratedFile
-from geonode.calibration.mixture_file import MixtureFile
+from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.routine import UNUSED, Routine, record, sha256
 from geonode.calibration.saved import save_calibration
 from geonode.errors import ParameterError
@@ -53,7 +53,7 @@ def require_folder(folder: Path, inputs: list[Path], *, overwrite: bool) -> None
 
 
 def write_calibration(
-    file: CalibratedFile | MixtureFile,
+    file: CalibrationFile[Any],
     folder: Path,
     routine: Routine = UNUSED,
     user: str | None = None,
@@ -76,7 +76,7 @@ def write_calibration(
         made = record(file, saved, routine.files, routine.asked, user)
         file = replace(file, record=made)
         found = tables(file)
-        if isinstance(file, MixtureFile):
+        if not file.series.is_of_one:
             page = mixture_page(file, found, folder / CALIBRATION)
         else:
             page = calibration_page(file, found, folder / CALIBRATION)

@@ -3,7 +3,8 @@
 import shlex
 from pathlib import Path
 
-from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.one_substance import OneSubstance
 from geonode.calibration.verdict import NAMES
 from geonode.report.calibration_data import page_json
 from geonode.report.calibration_figures import drawn_places, figures
@@ -32,7 +33,7 @@ GEOMETRY = (
 )
 
 
-def calibration_page(file: CalibratedFile, tables: list[Table], saved: Path) -> str:
+def calibration_page(file: CalibrationFile[OneSubstance], tables: list[Table], saved: Path) -> str:
     """HTML page of a calibration.
 
     Args:
@@ -51,14 +52,14 @@ def calibration_page(file: CalibratedFile, tables: list[Table], saved: Path) -> 
     )
 
 
-def _first(file: CalibratedFile, figure: Figure) -> str:
+def _first(file: CalibrationFile[OneSubstance], figure: Figure) -> str:
     """The first screen: the method to use, its errors and its limits."""
-    kind = "" if file.is_sound else ' class="bad"'
+    kind = "" if file.model.is_sound else ' class="bad"'
     said = Markup(f'<p class="note">{escaped(_remarks(file))}</p>')
     book = Markup('<p><a href="calibration.xlsx">All tables as an Excel workbook</a></p>')
     return f"""<div class="first">
 <h1>Calibration of {escaped(file.source)}</h1>
-<p id="answer"{kind}>{escaped(file.sentence)}</p>
+<p id="answer"{kind}>{escaped(file.model.sentence)}</p>
 {parts_html([figure])}
 <div>
 {parts_html([_errors(file), _short_limits(file), said, book])}
@@ -66,39 +67,39 @@ def _first(file: CalibratedFile, figure: Figure) -> str:
 </div>"""
 
 
-def _errors(file: CalibratedFile) -> Table:
+def _errors(file: CalibrationFile[OneSubstance]) -> Table:
     """Errors of the methods, the one to use marked."""
-    methods, rows = file.calibration.verdict.methods, []
+    methods, rows = file.model.calibration.verdict.methods, []
     for method in methods:
         found = method.scores
         shares = (100 * found.median_error_of_range, 100 * found.rmsep_of_range)
         errors = (found.median_absolute_error, shares[0], found.rmsep, shares[1])
         row: list[Cell] = [method.name, *(number(error, 2) for error in errors)]
         rows.append(row)
-    used = frozenset(i for i, one in enumerate(methods) if one.key == file.calibration.method)
+    used = frozenset(i for i, one in enumerate(methods) if one.key == file.model.calibration.method)
     median, rmsep = (labelled(name, file.unit) for name in ("median", "RMSEP"))
     columns = ["method", median, "% of range", rmsep, "% of range"]
     title = "Errors of concentration with every level left out in turn (bold: the method used)"
     return Table("errors", title, columns, rows, used)
 
 
-def _short_limits(file: CalibratedFile) -> Table:
+def _short_limits(file: CalibrationFile[OneSubstance]) -> Table:
     rows: list[list[Cell]] = []
-    for limit in file.limits:
+    for limit in file.model.limits:
         by = limit.method if limit.detection else f"{limit.method} ({limit.said})"
         ends = (limit.detection, limit.quantification)
         rows.append([by, *(said_limit(one, file.unit) for one in ends)])
     return Table("short_limits", "", ["limit by", "detection", "quantification"], rows)
 
 
-def _remarks(file: CalibratedFile) -> str:
+def _remarks(file: CalibrationFile[OneSubstance]) -> str:
     """Remarks on the errors."""
-    held = coverage(file.calibration.held(file.calibration.method))
+    held = coverage(file.model.calibration.held(file.model.calibration.method))
     said = f"The 90% intervals of {file.method} hold {held} of the left-out levels"
-    if file.calibration.method != "geonode":
-        said += f", the sets of geonode {coverage(file.calibration.held('geonode'))}"
+    if file.model.calibration.method != "geonode":
+        said += f", the sets of geonode {coverage(file.model.calibration.held('geonode'))}"
     said += "."
-    if ambiguous := sum(len(parts) > 1 for parts in file.calibration.sets["geonode"]):
+    if ambiguous := sum(len(parts) > 1 for parts in file.model.calibration.sets["geonode"]):
         said += (
             f" For {ambiguous} level{'s' * (ambiguous > 1)} two or more concentrations fit; a "
             "diluted sample tells which."
@@ -112,7 +113,10 @@ def _remarks(file: CalibratedFile) -> str:
 
 
 def _sections(
-    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table], saved: Path
+    file: CalibrationFile[OneSubstance],
+    drawn: dict[str, Figure],
+    tables: dict[str, Table],
+    saved: Path,
 ) -> list[Section]:
     """All sections below the first screen."""
     note = Markup('<p class="note" id="curve-note" aria-live="polite"></p>')
@@ -135,10 +139,10 @@ def _sections(
 
 
 def _diagnostics(
-    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table]
+    file: CalibrationFile[OneSubstance], drawn: dict[str, Figure], tables: dict[str, Table]
 ) -> list[Part]:
     """Regression vector, influence of the levels, and the choice of components."""
-    found, used = file.diagnostics, file.calibration.method
+    found, used = file.model.diagnostics, file.model.calibration.method
     without = "" if found.key == used else f" ({file.method}, the method used, has none)"
     return [
         f"{NAMES[found.key]} with {components_said(found.components)}{without}. An estimate is the "
@@ -156,20 +160,20 @@ def _diagnostics(
     ]
 
 
-def _wavelength(file: CalibratedFile) -> Markup:
+def _wavelength(file: CalibrationFile[OneSubstance]) -> Markup:
     """A slider for one wavelength."""
     drawn = drawn_places(file)
     return Markup(
         '<div class="controls"><label>wavelength <input type="range" id="wavelength" min="0" '
-        f'max="{len(drawn) - 1}" value="{(drawn < file.place).sum()}"> '
+        f'max="{len(drawn) - 1}" value="{(drawn < file.model.place).sum()}"> '
         '<output id="wavelength-at"></output></label></div>'
     )
 
 
-def _concentration(file: CalibratedFile) -> Markup:
+def _concentration(file: CalibrationFile[OneSubstance]) -> Markup:
     """A slider and a number for one concentration."""
-    low, high = file.places[[0, -1]].tolist()
-    start = float(f"{file.places[len(file.places) // 2]:.4g}")
+    low, high = file.model.places[[0, -1]].tolist()
+    start = float(f"{file.model.places[len(file.model.places) // 2]:.4g}")
     unit = "" if file.unit == "1" else escaped(file.unit)
     return Markup(
         '<div class="controls"><label>concentration <input type="range" id="concentration" min="0" '

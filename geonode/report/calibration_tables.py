@@ -1,15 +1,16 @@
 """Tables of a calibration: the same cells for CSV, for the workbook and for the page."""
 
 from dataclasses import astuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 from scipy.signal import find_peaks
 
 from geonode import __version__
-from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.limits import Line
-from geonode.calibration.mixture_file import MixtureFile
+from geonode.calibration.one_substance import OneSubstance
 from geonode.calibration.verdict import NAMES
 from geonode.posterior.prior import COVERAGE
 from geonode.report.mixture_tables import mixture_tables
@@ -29,9 +30,9 @@ MOST_PEAKS = 12
 """Peaks of a table; the most prominent."""
 
 
-def tables(file: CalibratedFile | MixtureFile) -> list[Table]:
+def tables(file: CalibrationFile[Any]) -> list[Table]:
     """All tables, the summary first."""
-    if isinstance(file, MixtureFile):
+    if not file.series.is_of_one:
         return mixture_tables(file, result_tables(file))
     made = [make(file) for make in (_summary, _levels, _methods)]
     made += result_tables(file)
@@ -48,12 +49,12 @@ def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
     return numbers if unit == "1" else f"{numbers} {unit}"
 
 
-def _summary(file: CalibratedFile) -> Table:
-    series, verdict, unit = file.series, file.calibration.verdict, file.unit
+def _summary(file: CalibrationFile[OneSubstance]) -> Table:
+    series, verdict, unit = file.series, file.model.calibration.verdict, file.unit
     low, high = series.axis[[0, -1]].tolist()
     errors: list[list[Cell]] = []
-    for key in dict.fromkeys((file.calibration.method, "geonode")):
-        one, held = verdict.by_key(key), file.calibration.held(key)
+    for key in dict.fromkeys((file.model.calibration.method, "geonode")):
+        one, held = verdict.by_key(key), file.model.calibration.held(key)
         errors += [
             [f"{one.name}, median error of left-out levels", one.scores.median_absolute_error],
             [f"{one.name}, RMSEP of left-out levels", one.scores.rmsep],
@@ -62,10 +63,10 @@ def _summary(file: CalibratedFile) -> Table:
         ]
     limits: list[list[Cell]] = [
         [f"limit of detection, {one.method}", said_limit(one.detection, unit)]
-        for one in file.limits
+        for one in file.model.limits
     ]
     rows: list[list[Cell]] = [
-        ["verdict", file.sentence],
+        ["verdict", file.model.sentence],
         ["unknowns by", file.method],
         ["file", file.source],
         ["levels", float(len(series.concentrations))],
@@ -75,25 +76,25 @@ def _summary(file: CalibratedFile) -> Table:
         ["wavelengths", float(len(series.axis))],
         ["axis", f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")],
         *errors,
-        ["wavelength of the straight line", float(series.axis[file.place])],
+        ["wavelength of the straight line", float(series.axis[file.model.place])],
         *limits,
         ["made by", f"geonode {__version__} calibrate"],
     ]
     return Table("summary", "Summary", ["what", "value"], rows)
 
 
-def _next(file: CalibratedFile) -> Table:
+def _next(file: CalibrationFile[OneSubstance]) -> Table:
     unit = file.unit
     error = labelled("expected error there", file.series.labels["signal_unit"])
     columns = [labelled("concentration", unit), error, "gain over the range"]
     rows: list[list[Cell]] = [
-        [*one.amounts, one.expected_error, one.gain] for one in file.proposals
+        [*one.amounts, one.expected_error, one.gain] for one in file.model.proposals
     ]
     return Table("next", "Levels to measure next, each after those before", columns, rows)
 
 
-def _levels(file: CalibratedFile) -> Table:
-    unit, calibration = file.unit, file.calibration
+def _levels(file: CalibrationFile[OneSubstance]) -> Table:
+    unit, calibration = file.unit, file.model.calibration
     columns = [labelled("level", unit), "method", *interval_columns(unit)]
     columns += [labelled("error", unit), "error relative to the level", "inside the interval"]
     columns += interval_columns(unit, "geonode ")
@@ -116,14 +117,14 @@ def _levels(file: CalibratedFile) -> Table:
     return Table("calibration", title, columns, rows)
 
 
-def _methods(file: CalibratedFile) -> Table:
-    verdict, unit = file.calibration.verdict, file.unit
+def _methods(file: CalibrationFile[OneSubstance]) -> Table:
+    verdict, unit = file.model.calibration.verdict, file.unit
     columns = ["method", "use", labelled("median error", unit), "of the range"]
     columns += [labelled("RMSEP", unit), "RMSEP of the range", "Q2", "p against the best"]
     rows: list[list[Cell]] = [
         [
             one.name,
-            one.key == file.calibration.method,
+            one.key == file.model.calibration.method,
             *astuple(one.scores),  # in the order of the columns
             verdict.p_value(one),
         ]
@@ -132,29 +133,29 @@ def _methods(file: CalibratedFile) -> Table:
     return Table("validation", "Methods, by levels that were left out", columns, rows)
 
 
-def _left_out(file: CalibratedFile) -> Table:
+def _left_out(file: CalibrationFile[OneSubstance]) -> Table:
     """Estimates of every level by all methods."""
-    verdict, unit = file.calibration.verdict, file.unit
+    verdict, unit = file.model.calibration.verdict, file.unit
     columns: Columns = [(labelled("level", unit), verdict.levels)]
     columns += [(labelled(one.name, unit), one.estimates) for one in verdict.methods]
     return Table.of_columns("left_out", "Left-out levels, estimated by every method", columns)
 
 
-def _limits(file: CalibratedFile) -> Table:
+def _limits(file: CalibrationFile[OneSubstance]) -> Table:
     unit = file.unit
     ends = [labelled(f"{limit} {end}", unit) for limit in ("LOD", "LOQ") for end in ("low", "high")]
     columns = ["by", *ends, "how, or why not"]
     none = (None, None)
     rows: list[list[Cell]] = [
         [one.method, *(one.detection or none), *(one.quantification or none), one.said]
-        for one in file.limits
+        for one in file.model.limits
     ]
     return Table("limits", "Limits of detection and of quantification", columns, rows)
 
 
-def _samples(file: CalibratedFile) -> Table:
+def _samples(file: CalibrationFile[OneSubstance]) -> Table:
     """Leverage and Q of every level."""
-    found, levels = file.diagnostics, file.series.concentrations
+    found, levels = file.model.diagnostics, file.series.concentrations
     limits = [
         ("leverage", found.leverages, found.leverage_limit),
         ("Q", found.residuals, found.residual_limit),
@@ -172,9 +173,9 @@ def components_said(count: int) -> str:
     return f"{count} component{'' if count == 1 else 's'}"
 
 
-def _components(file: CalibratedFile) -> Table:
+def _components(file: CalibrationFile[OneSubstance]) -> Table:
     """Errors by number of components."""
-    errors = file.diagnostics.rmsecv
+    errors = file.model.diagnostics.rmsecv
     counts = np.arange(1.0, 1 + max(map(len, errors.values())))
     columns: Columns = [("components", counts)]
     for key, of_key in errors.items():
@@ -184,9 +185,9 @@ def _components(file: CalibratedFile) -> Table:
     return Table.of_columns("components", title, columns)
 
 
-def _regression(file: CalibratedFile) -> Table:
+def _regression(file: CalibrationFile[OneSubstance]) -> Table:
     """Regression vector with the mean spectrum."""
-    series, found = file.series, file.diagnostics
+    series, found = file.series, file.model.diagnostics
     columns: Columns = [
         (series.axis_label, series.axis),
         (f"mean {series.signal_label}", series.signal.mean(axis=0)),
@@ -195,10 +196,10 @@ def _regression(file: CalibratedFile) -> Table:
     return Table.of_columns("regression", "Regression vector", columns)
 
 
-def _spectra(file: CalibratedFile) -> Table:
+def _spectra(file: CalibrationFile[OneSubstance]) -> Table:
     """Every scan of the series, as it was calibrated with."""
     series = file.series
-    level, scans = file.scans
+    level, scans = file.model.scans
     columns: Columns = [(series.axis_label, series.axis)]
     names = [quantity(float(one), file.unit, 6) for one in series.concentrations[level]]
     order = np.argsort(level, kind="stable")
@@ -207,7 +208,7 @@ def _spectra(file: CalibratedFile) -> Table:
     return Table.of_columns("spectra", title, columns)
 
 
-def _peaks(file: CalibratedFile) -> Table:
+def _peaks(file: CalibrationFile[OneSubstance]) -> Table:
     series, unit = file.series, file.unit
     axis_unit, signal_unit = series.labels["axis_unit"], series.labels["signal_unit"]
     signal, levels = series.labels["signal"], series.concentrations[[0, -1]]
@@ -228,13 +229,13 @@ def _peaks(file: CalibratedFile) -> Table:
     return Table("peaks", f"Peaks of the spectrum of {level}", columns, rows)
 
 
-def _predicted(file: CalibratedFile) -> Table:
+def _predicted(file: CalibrationFile[OneSubstance]) -> Table:
     series, unit = file.series, file.unit
-    _, half = file.predictions.band
+    _, half = file.model.predictions.band
     columns: Columns = [(series.axis_label, series.axis)]
-    for at in np.searchsorted(file.places, file.tabulated).tolist():
-        level = quantity(float(file.places[at]), unit, 4)
-        spectrum = file.predictions.spectra[at]
+    for at in np.searchsorted(file.model.places, file.model.tabulated).tolist():
+        level = quantity(float(file.model.places[at]), unit, 4)
+        spectrum = file.model.predictions.spectra[at]
         ends = (spectrum - half[at], spectrum + half[at])
         columns += zip(
             (level, f"{level}, low90", f"{level}, high90"), (spectrum, *ends), strict=True

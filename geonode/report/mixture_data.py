@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from geonode.calibration.mixture_file import MixtureFile
+from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.several_substances import SeveralSubstances
 from geonode.report.calibration_data import packed
 from geonode.report.kit import sample
 
@@ -23,13 +24,13 @@ LOST = 1e-7
 """Share of the squared signal that components which are left out may have."""
 
 
-def surfaces(file: MixtureFile) -> dict[str, Any]:
+def surfaces(file: CalibrationFile[SeveralSubstances]) -> dict[str, Any]:
     """Scores of mixtures in cells over the amounts of every two substances.
 
     The other substances have, in every step, the same share of their ranges. A signal is the mean
     and the sum of scores times loadings at the wavelength.
     """
-    forward, design = file.calibration.forward, file.calibration.design
+    forward, design = file.model.calibration.forward, file.model.calibration.design
     count = len(design.names)
     pairs = [*combinations(range(count), 2)]
     steps, cells = OF_FEW if count <= FEW else OF_MANY

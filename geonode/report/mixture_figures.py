@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.spatial import ConvexHull
 
-from geonode.calibration.mixture_file import METHODS, MixtureFile
+from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.several_substances import METHODS, SeveralSubstances
 from geonode.report.calibration_figures import DASHES, DOTS, DRAWN
 from geonode.report.kit import (
     INK,
@@ -33,20 +34,20 @@ FAR = 10.0
 """Times the smallest RMSEP, beyond which the bar of a method is cut."""
 
 
-def of_substance(file: MixtureFile, place: int) -> list[Figure]:
+def of_substance(file: CalibrationFile[SeveralSubstances], place: int) -> list[Figure]:
     """Left-out estimates, errors of the methods, and the spectrum of one substance."""
     return [_true(file, place), _methods(file, place), _pure(file, place)]
 
 
-def of_pairs(file: MixtureFile) -> tuple[list[Figure], list[Figure]]:
+def of_pairs(file: CalibrationFile[SeveralSubstances]) -> tuple[list[Figure], list[Figure]]:
     """Response surfaces and designs, of every two substances."""
     pairs = [*combinations(range(len(file.series.substances)), 2)]
     return [_surface(file, *pair) for pair in pairs], [_design(file, *pair) for pair in pairs]
 
 
-def _true(file: MixtureFile, place: int) -> Figure:
+def _true(file: CalibrationFile[SeveralSubstances], place: int) -> Figure:
     """Left-out estimates over measured amounts of one substance, with intervals."""
-    found, name = file.calibration, file.series.named[place]
+    found, name = file.model.calibration, file.series.named[place]
     measured = file.series.amounts[:, place]
     combined, pls = "combined, 90% interval", "PLS"
     x = x_axis("measured", f"measured {name}").scale(nice=False, zero=False, padding=8)
@@ -75,11 +76,11 @@ def _true(file: MixtureFile, place: int) -> Figure:
     return Figure(f"true_{place}", what, chart, tables, 300)
 
 
-def _methods(file: MixtureFile, place: int) -> Figure:
+def _methods(file: CalibrationFile[SeveralSubstances], place: int) -> Figure:
     """Errors of left-out samples by method, whose labels have the numbers."""
-    errors = {key: float(of[place]) for key, of in file.calibration.rmsep.items()}
+    errors = {key: float(of[place]) for key, of in file.model.calibration.rmsep.items()}
     shown = {key: errors[key] for key in METHODS}
-    best, most = file.calibration.verdict[place], FAR * min(shown.values())
+    best, most = file.model.calibration.verdict[place], FAR * min(shown.values())
     table = {
         "method": [f"{METHODS[key]} {number(error, 3)}" for key, error in shown.items()],
         "error": [min(error, most) for error in shown.values()],
@@ -95,7 +96,7 @@ def _methods(file: MixtureFile, place: int) -> Figure:
     return Figure(f"methods_{place}", what, chart, {"methods": table}, 300)
 
 
-def _pure(file: MixtureFile, place: int) -> Figure:
+def _pure(file: CalibrationFile[SeveralSubstances], place: int) -> Figure:
     """Spectrum of one substance: derivative of the signal by its amount, at the centre."""
     series, at = file.series, sample(len(file.series.axis), DRAWN)
     name, unit = series.substances[place], series.units[place]
@@ -105,7 +106,7 @@ def _pure(file: MixtureFile, place: int) -> Figure:
         *band_layers(keyed({line: MODEL}), line, x, title),
         marks("rule", alt.YDatum(0), table="ends", color=MUTED, strokeDash=DASHES),
     ).add_params(zoom())
-    found, half = file.pure[at, place], file.pure_half_widths[at, place]
+    found, half = file.model.pure[at, place], file.model.pure_half_widths[at, place]
     ends = {"low": found - half, "high": found + half}
     tables = {
         "pure": {"wavelength": series.axis[at], "predicted": found, **ends},
@@ -115,18 +116,18 @@ def _pure(file: MixtureFile, place: int) -> Figure:
     return Figure(f"pure_{place}", what, chart, tables, 300)
 
 
-def _axes(file: MixtureFile, one: int, other: int) -> tuple[alt.X, alt.Y]:
+def _axes(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> tuple[alt.X, alt.Y]:
     """Axes of the amounts of two substances."""
     x, y = x_axis("x", file.series.named[one]), y_axis("y", file.series.named[other])
     return x.scale(nice=False, zero=False, padding=8), y.scale(nice=False, zero=False, padding=8)
 
 
-def _samples(file: MixtureFile, one: int, other: int) -> dict[str, Any]:
+def _samples(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> dict[str, Any]:
     amounts = file.series.amounts
     return {"sample": file.series.samples, "x": amounts[:, one], "y": amounts[:, other]}
 
 
-def _surface(file: MixtureFile, one: int, other: int) -> Figure:
+def _surface(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> Figure:
     """Signal over the amounts of two substances; the script gives its cells."""
     x, y = _axes(file, one, other)
     labels = file.series.labels
@@ -142,7 +143,7 @@ def _surface(file: MixtureFile, one: int, other: int) -> Figure:
     return Figure(f"surface_{one}_{other}", what, chart, tables, 320)
 
 
-def _design(file: MixtureFile, one: int, other: int) -> Figure:
+def _design(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> Figure:
     """Amounts of two substances in the samples, their hull, and the estimates of unknowns."""
     x, y = _axes(file, one, other)
     names, colours = file.series.named, {"samples": INK}

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from geonode.calibration.mixture_file import MixtureFile
+from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.several_substances import SeveralSubstances
 from geonode.report.calibration_data import as_json
 from geonode.report.calibration_page import by_command
 from geonode.report.mixture_data import surfaces
@@ -39,7 +40,7 @@ NEXT = (
 )
 
 
-def mixture_page(file: MixtureFile, tables: list[Table], saved: Path) -> str:
+def mixture_page(file: CalibrationFile[SeveralSubstances], tables: list[Table], saved: Path) -> str:
     """HTML page of a calibration of several substances.
 
     Args:
@@ -71,11 +72,11 @@ def mixture_page(file: MixtureFile, tables: list[Table], saved: Path) -> str:
     sections.insert(0, Section("unknown", "Unknown spectra", [*used, by_command(saved)]))
     if "record" in by_name:
         sections.append(Section("record", "Record", [by_name["record"]]))
-    kind = "" if file.is_sound else ' class="bad"'
+    kind = "" if file.model.is_sound else ' class="bad"'
     book = Markup('<p><a href="calibration.xlsx">All tables as an Excel workbook</a></p>')
     first = f"""<div class="first">
 <h1>Calibration of {escaped(file.source)}</h1>
-<p id="answer"{kind}>{escaped(file.sentence)}</p>
+<p id="answer"{kind}>{escaped(file.model.sentence)}</p>
 </div>
 {parts_html([_chosen(by_name["errors"], SHOWN), book])}"""
     return page(

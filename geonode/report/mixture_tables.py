@@ -3,8 +3,9 @@
 import numpy as np
 
 from geonode import __version__
-from geonode.calibration.calibrated_file import PROPOSALS
-from geonode.calibration.mixture_file import METHODS, MixtureFile
+from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.one_substance import PROPOSALS
+from geonode.calibration.several_substances import METHODS, SeveralSubstances
 from geonode.mixtures.mixture import NAMES
 from geonode.mixtures.next_compositions import propose_mixtures
 from geonode.report.table import Cell, Table
@@ -12,16 +13,16 @@ from geonode.spectra.series import labelled
 from geonode.wording import listed
 
 
-def mixture_tables(file: MixtureFile, results: list[Table]) -> list[Table]:
+def mixture_tables(file: CalibrationFile[SeveralSubstances], results: list[Table]) -> list[Table]:
     """All tables, the summary first, with those of results among them."""
     return [_summary(file), _errors(file), _left_out(file), *results, _pure(file), _next(file)]
 
 
-def _summary(file: MixtureFile) -> Table:
-    series, design = file.series, file.calibration.design
+def _summary(file: CalibrationFile[SeveralSubstances]) -> Table:
+    series, design = file.series, file.model.calibration.design
     low, high = series.axis[[0, -1]].tolist()
     rows: list[list[Cell]] = [
-        ["verdict", file.sentence],
+        ["verdict", file.model.sentence],
         ["file", file.source],
         ["samples", float(len(series.samples))],
         ["compositions", float(design.compositions)],
@@ -33,8 +34,8 @@ def _summary(file: MixtureFile) -> Table:
     return Table("summary", "Summary", ["what", "value"], rows)
 
 
-def _errors(file: MixtureFile) -> Table:
-    found, rows = file.calibration, []
+def _errors(file: CalibrationFile[SeveralSubstances]) -> Table:
+    found, rows = file.model.calibration, []
     ends, amounts = found.left_out_intervals, file.series.amounts
     held = ((ends[..., 0] <= amounts) & (amounts <= ends[..., 1])).sum(axis=0)
     columns = ["substance", *(f"RMSEP, {one}" for one in METHODS.values()), "best method"]
@@ -42,7 +43,7 @@ def _errors(file: MixtureFile) -> Table:
     for place, name in enumerate(file.series.named):
         errors = [float(found.rmsep[key][place]) for key in METHODS]
         low, high = float(found.design.low[place]), float(found.design.high[place])
-        weight, relative = found.weights[:, place].max(), file.of_range[place]
+        weight, relative = found.weights[:, place].max(), file.model.of_range[place]
         best = NAMES[found.verdict[place]]
         inside = f"{held[place]} of {len(found.design.amounts)}"
         row: list[Cell] = [name, *errors, best, float(weight), float(relative), inside, low, high]
@@ -50,8 +51,8 @@ def _errors(file: MixtureFile) -> Table:
     return Table("errors", "Errors of samples whose composition was left out", columns, rows)
 
 
-def _left_out(file: MixtureFile) -> Table:
-    found, columns = file.calibration, ["sample"]
+def _left_out(file: CalibrationFile[SeveralSubstances]) -> Table:
+    found, columns = file.model.calibration, ["sample"]
     for name, unit in zip(file.series.substances, file.series.units, strict=True):
         of_one = ("measured", "estimated", "low90", "high90", "by geonode", "by PLS", "by PLS2")
         columns += [labelled(f"{name} {what}", unit) for what in of_one]
@@ -65,20 +66,20 @@ def _left_out(file: MixtureFile) -> Table:
     return Table("left_out", "Samples, estimated without their composition", columns, rows)
 
 
-def _pure(file: MixtureFile) -> Table:
+def _pure(file: CalibrationFile[SeveralSubstances]) -> Table:
     columns, numbers = [file.series.axis_label], [file.series.axis]
     for place, name in enumerate(file.series.named):
         columns += [f"d signal / d {name}", "± 90%"]
-        numbers += [file.pure[:, place], file.pure_half_widths[:, place]]
+        numbers += [file.model.pure[:, place], file.model.pure_half_widths[:, place]]
     rows = [list(row) for row in np.column_stack(numbers).tolist()]
     return Table(
         "pure", "Spectra of the substances: change of the signal per amount", columns, rows
     )
 
 
-def _next(file: MixtureFile) -> Table:
+def _next(file: CalibrationFile[SeveralSubstances]) -> Table:
     signal = labelled("expected error there", file.series.labels["signal_unit"])
     columns = [*file.series.named, signal, "gain, share of the error"]
-    found = propose_mixtures(file.calibration.forward, PROPOSALS)
+    found = propose_mixtures(file.model.calibration.forward, PROPOSALS)
     rows: list[list[Cell]] = [[*one.amounts, one.expected_error, one.gain] for one in found]
     return Table("next", "Mixtures to prepare next", columns, rows)

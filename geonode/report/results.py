@@ -3,11 +3,13 @@
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from geonode.calibration.calibrated_file import CalibratedFile
-from geonode.calibration.mixture_file import MixtureFile
+from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.several_substances import SeveralSubstances
+from geonode.estimation.estimates import Estimate
 from geonode.estimation.tables import alternatives_text, csv_text
 from geonode.report.table import Cell, Columns, Table
 from geonode.report.workbook import workbook
@@ -18,7 +20,7 @@ BESIDE = ("controls", "validated", "standards", "record")
 """Tables of results beside that of the unknowns."""
 
 
-def result_tables(file: CalibratedFile | MixtureFile) -> list[Table]:
+def result_tables(file: CalibrationFile[Any]) -> list[Table]:
     """Tables of what the calibration was used on, and the record."""
     made = {
         _unknowns: file.unknowns,
@@ -44,7 +46,7 @@ def files_of(out: Path) -> dict[str, Path]:
     return {"unknowns": out} | {name: out.with_suffix(f".{name}.csv") for name in others}
 
 
-def write_results(file: CalibratedFile | MixtureFile, out: Path) -> None:
+def write_results(file: CalibrationFile[Any], out: Path) -> None:
     """Write results and their record: a workbook with all, or a CSV file with others beside it.
 
     Tables of results that were there before, and are not among these, are removed.
@@ -70,35 +72,39 @@ def set_text(sets: list[tuple[float, float]]) -> str:
     return "; ".join(f"{low:.4g} to {high:.4g}" for low, high in sets)
 
 
-def _unknowns(file: CalibratedFile | MixtureFile) -> Table:
+def _interval_cells(one: Estimate) -> list[Cell]:
+    """Concentration and its interval; no single number where two are as likely."""
+    ((amount, low, high),) = one.numbers
+    return [alternatives_text(one.alternatives) or amount, low, high]
+
+
+def _unknowns(file: CalibrationFile[Any]) -> Table:
     unit = file.unit
     failed = "a control failed" if not all(one.passed for one in file.controls) else ""
-    if isinstance(file, MixtureFile):
+    if not file.series.is_of_one:
         return _unknown_mixtures(file, failed)
     columns = ["file", "spectrum", "method", *interval_columns(unit)]
-    columns += interval_columns(unit, "geonode ")
-    columns += ["ambiguous", "fits", "p", labelled("geonode set90", unit), "remark"]
+    has_geonode = file.model.calibration.curve is not None
+    if has_geonode:
+        columns += interval_columns(unit, "geonode ")
+        columns += ["ambiguous", "fits", "p", labelled("geonode set90", unit)]
+    columns.append("remark")
     corrected = [labelled("uncorrected", unit)] if file.correction else []
     rows: list[list[Cell]] = []
     for name, found in file.unknowns:
         for one in found:
-            row = one.of_geonode
-            said = [file.range_remark(one.concentration), row.sentence("" if unit == "1" else unit)]
-            remark = "; ".join(part for part in (*said, failed) if part)
-            # No single number where two concentrations are as likely.
-            by_geonode = alternatives_text(row.alternatives) or row.mode
-            estimated = alternatives_text(one.alternatives) or one.concentration
-            numbers: list[Cell] = [estimated, one.low, one.high]
-            of_geonode: list[Cell] = [by_geonode, row.low, row.high, row.ambiguous, row.fits]
-            ends: list[Cell] = [row.p_value, set_text(row.sets), remark]
-            before: list[Cell] = [one.uncorrected] if corrected else []
-            rows.append([name, row.name, file.method, *numbers, *of_geonode, *ends, *before])
+            row: list[Cell] = [name, one.name, file.method, *_interval_cells(one)]
+            if (other := one.by_geonode) is not None:
+                row += [*_interval_cells(other), other.is_ambiguous, other.fits, other.p_value]
+                row.append(set_text(other.sets[0]))
+            row.append("; ".join(part for part in (one.remark, failed) if part))
+            rows.append([*row, *one.uncorrected])
     by = f"{file.method}, corrected by standards" if corrected else file.method
-    title = f"Unknown spectra, estimated by {by}, geonode beside it"
+    title = f"Unknown spectra, estimated by {by}{', geonode beside it' if has_geonode else ''}"
     return Table("unknowns", title, columns + corrected, rows)
 
 
-def _unknown_mixtures(file: MixtureFile, failed: str) -> Table:
+def _unknown_mixtures(file: CalibrationFile[SeveralSubstances], failed: str) -> Table:
     """Unknown spectra; `failed` is said of all in the remark."""
     columns = ["file", "spectrum", "fits", "remark"]
     for name, unit in zip(file.series.substances, file.series.units, strict=True):
@@ -112,7 +118,7 @@ def _unknown_mixtures(file: MixtureFile, failed: str) -> Table:
     return Table("unknowns", title, columns, rows)
 
 
-def _controls(file: CalibratedFile | MixtureFile) -> Table:
+def _controls(file: CalibrationFile[Any]) -> Table:
     unit = file.unit
     columns = ["file", "control", labelled("known", unit), *interval_columns(unit)]
     columns += ["fits", "passed"]
@@ -123,7 +129,7 @@ def _controls(file: CalibratedFile | MixtureFile) -> Table:
     return Table("controls", "Controls, which must lie in their 90% intervals", columns, rows)
 
 
-def _validated(file: CalibratedFile | MixtureFile) -> Table:
+def _validated(file: CalibrationFile[Any]) -> Table:
     unit, several = file.unit, len(file.validations) > 1
     columns = [*["file"] * several, "spectrum", labelled("known", unit)]
     columns += [*interval_columns(unit), labelled("error", unit), "inside the interval", "fits"]
@@ -139,7 +145,7 @@ def _validated(file: CalibratedFile | MixtureFile) -> Table:
     return Table("validated", title, columns, rows)
 
 
-def _standards(file: CalibratedFile | MixtureFile) -> Table:
+def _standards(file: CalibrationFile[Any]) -> Table:
     assert file.correction
     found, unit = file.correction, file.unit
     after = found.intercept + found.slope * found.estimated
@@ -152,6 +158,6 @@ def _standards(file: CalibratedFile | MixtureFile) -> Table:
     return Table.of_columns("standards", f"Estimates are {said}", columns)
 
 
-def _record(file: CalibratedFile | MixtureFile) -> Table:
+def _record(file: CalibrationFile[Any]) -> Table:
     rows: list[list[Cell]] = [[*one] for one in file.record]
     return Table("record", "Record", ["what", "value"], rows)

@@ -18,7 +18,7 @@ AXIS = np.arange(400.0, 701.0, 2.0)
 def series(axis=AXIS, unit="nm"):
     levels = np.arange(5.0)
     chart = Chart.of("linear", None, levels)
-    return Series(levels, axis, np.zeros((5, len(axis))), chart, LABELS | {"axis_unit": unit})
+    return Series.of_levels(levels, axis, np.zeros((5, len(axis))), chart, LABELS | {"axis_unit": unit})
 
 
 def spectra(axis, unit="nm", name="wavelength"):
