@@ -81,7 +81,7 @@ def test_the_page_draws_follows_its_controls_and_saves(calibration, width, tmp_p
     assert_well_drawn(seen["first"])
     assert_well_drawn(seen["second"])
     levels = len(beer.LEVELS)
-    sets = levels + sum(len(parts) for parts in calibration.calibration.sets["geonode"])
+    sets = levels + sum(len(parts) for parts in calibration.model.calibration.sets["geonode"])
     assert marks(seen["second"]) == {  # lines, areas, rectangles, rules, symbols
         "true": (1, 0, 0, sets, 2 * levels),
         "spectra": (levels, 0, 0, 0, 0),

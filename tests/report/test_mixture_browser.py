@@ -8,11 +8,10 @@ import pandas as pd
 import pytest
 import torch
 
-from geonode.calibration.mixture_file import MixtureFile
+from geonode.calibration.calibration_file import CalibrationFile
 from geonode.report.calibration_tables import tables
 from geonode.report.mixture_page import mixture_page
-from geonode.spectra.mixture_series import MixtureSeries
-from geonode.spectra.series import NOTHING
+from geonode.spectra.series import Series
 from tests.mixtures import beer
 from tests.report.test_browser import CHROMIUM, PHONE, SCREEN, assert_well_drawn, browse, marks
 
@@ -47,11 +46,12 @@ async function report(page, view) {
 def mixtures():
     known = beer.amounts(14, 3)
     labels = {"signal": "absorbance", "signal_unit": "1", "axis": "wavelength", "axis_unit": "nm"}
+    labels["concentration_unit"] = "ppm"
     names, axis = ("<lead>", "zinc", "iron"), np.arange(400.0, 700, 5)
     signal = beer.spectra(known, noise=5e-3, bend=1.0)
-    samples = [f"m{place}" for place in range(14)]
-    series = MixtureSeries(samples, names, ("ppm",) * 3, known, axis, signal, labels, NOTHING)
-    return MixtureFile.of("known.csv", series)
+    samples = tuple(f"m{place}" for place in range(14))
+    series = Series(known, axis, signal, labels, names, ("ppm",) * 3, samples)
+    return CalibrationFile.of("known.csv", series)
 
 
 @pytest.mark.parametrize("width", [PHONE, SCREEN])
@@ -65,7 +65,7 @@ def test_the_page_of_mixtures_is_drawn_and_follows_its_sliders(mixtures, width, 
     drawn = marks(seen["second"])  # lines, areas, rectangles, rules, symbols
     for one in range(3):
         assert drawn[f"true_{one}"] == (1, 0, 0, 14, 28)
-        assert drawn[f"methods_{one}"] == (0, 0, len(mixtures.calibration.rmsep), 0, 0)
+        assert drawn[f"methods_{one}"] == (0, 0, len(mixtures.model.calibration.rmsep), 0, 0)
         assert drawn[f"pure_{one}"] == (1, 1, 0, 1, 0)
     for pair in ("0_1", "0_2", "1_2"):
         assert drawn[f"surface_{pair}"] == (0, 0, 15 * 15, 0, 14)
@@ -75,12 +75,12 @@ def test_the_page_of_mixtures_is_drawn_and_follows_its_sliders(mixtures, width, 
     assert seen["told"] == ["435 nm", "100 % of their ranges"]
     cells = pd.read_csv(io.StringIO(seen["csv"].split("\n\n")[0]))
     assert cells[["x", "y"]].min().tolist() == pytest.approx(
-        mixtures.calibration.design.low[[0, 2]]
+        mixtures.model.calibration.design.low[[0, 2]]
     )
     middle = (cells[["x", "y"]].to_numpy() + cells[["x2", "y2"]].to_numpy()) / 2
-    high = np.full(len(cells), mixtures.calibration.design.high[1])
+    high = np.full(len(cells), mixtures.model.calibration.design.high[1])
     amounts = np.column_stack([middle[:, 0], high, middle[:, 1]])
-    forward = mixtures.calibration.forward
+    forward = mixtures.model.calibration.forward
     scores = forward.surface.at(torch.from_numpy(amounts))[0].numpy()
     expected = forward.mean[7] + scores @ forward.directions[7]
     away = np.abs(cells["signal"] - expected)
