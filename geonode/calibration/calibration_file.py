@@ -190,11 +190,7 @@ def _numbers(one: Estimate) -> list[tuple[float, float, float]]:
 
 
 def _require_numbers(estimates: Iterable[tuple[float, float, float]]) -> None:
-    """Refuse amounts that are no finite numbers, and ends of intervals that are none.
-
-    Raises:
-        ArtifactError: a calibration file that was changed gives them.
-    """
+    """Refuse amounts that are no finite numbers, and ends of intervals that are none."""
     found = np.array([*estimates]).reshape(-1, 3)
     if not np.isfinite(found[:, 0]).all() or np.isnan(found).any():
         raise ArtifactError(

@@ -115,11 +115,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def _fit_mixtures(self, X: Any, y: Any, groups: Any) -> None:  # noqa: N803
-        """Learn several substances together.
-
-        Raises:
-            MixtureError: as `fit`.
-        """
+        """Learn several substances together."""
         if groups is not None or self.method != "auto" or self.offset or self.scale:
             raise MixtureError(
                 "fit: found groups, a method, offset or scale with several substances, expected "

@@ -36,17 +36,11 @@ WORKBOOK = ".xlsx"
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Spectra of known amounts, to judge or to correct a calibration.
+    """Spectra of known amounts, to judge or to correct a calibration."""
 
-    Attributes:
-        file: their file.
-        spectra: on an axis that covers that of the series.
-        amounts: theirs, of every substance.
-    """
-
-    file: Path
-    spectra: Spectra
-    amounts: Float[np.ndarray, "spectrum substance"]
+    file: Path  # their file
+    spectra: Spectra  # on an axis that covers that of the series
+    amounts: Float[np.ndarray, "spectrum substance"]  # theirs, of every substance
 
     @classmethod
     def read(cls, file: Path, series: Series, choices: Choices = UNCHOSEN) -> "Known":
@@ -85,24 +79,16 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class Routine:
-    """Files that a calibration is used on, read before anything is computed.
+    """Files that a calibration is used on, read before anything is computed."""
 
-    Attributes:
-        unknowns: spectra by file.
-        controls: known amounts of every substance by name of a spectrum among them, or of its
-            file if that holds no other.
-        validation: samples to judge the calibration by.
-        standards: samples to correct it by.
-        asked: options that these were read with.
-        files: SHA-256 of all files that were read.
-    """
-
-    unknowns: dict[Path, Spectra]
+    unknowns: dict[Path, Spectra]  # spectra by file
     controls: dict[str, list[float]]
-    validation: Known | None
-    standards: Known | None
-    asked: dict[str, Any]
-    files: dict[Path, str]
+    """Known amounts of every substance by name of a spectrum among them, or of its file if that
+    holds no other."""
+    validation: Known | None  # samples to judge the calibration by
+    standards: Known | None  # samples to correct it by
+    asked: dict[str, Any]  # options that these were read with
+    files: dict[Path, str]  # SHA-256 of all files that were read
 
     @classmethod
     def read(
@@ -272,11 +258,7 @@ def _control(text: str, several: Sequence[str]) -> tuple[str, list[float]]:
 def _mixtures(
     file: Path, choices: Choices, substances: tuple[str, ...]
 ) -> tuple[Spectra, Float[np.ndarray, "spectrum substance"], list[str]]:
-    """Spectra of a table of mixtures as they were measured, with the amounts of substances.
-
-    Raises:
-        SpectraError: it cannot be read, or has other substances.
-    """
+    """Spectra of a table of mixtures as they were measured, with the amounts of substances."""
     second = None if choices.concentrations is None else str(choices.concentrations)
     asked = SpectraParameters(
         source=str(file),

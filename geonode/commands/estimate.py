@@ -239,12 +239,7 @@ def _estimate_tables(
     user: str | None,
     as_json: bool,
 ) -> None:
-    """Estimate spectra of files by a calibration, of which name and SHA-256 are given.
-
-    Raises:
-        typer.Exit: a control or the validation failed, or a spectrum fits nowhere; results are
-            written.
-    """
+    """Estimate spectra of files by a calibration, of which name and SHA-256 are given."""
     from geonode.calibration.routine import record  # noqa: PLC0415
     from geonode.report.results import result_tables, write_results  # noqa: PLC0415
 
@@ -281,12 +276,7 @@ def _write_maps(
     out: Path | None,
     user: str | None,
 ) -> None:
-    """Write the maps of an image, tile by tile, and their record.
-
-    Raises:
-        ParameterError: there is no `out`, or options contradict each other.
-        SpectraError: the image is of another quantity.
-    """
+    """Write the maps of an image, tile by tile, and their record."""
     from geonode.calibration.routine import record, unchanged  # noqa: PLC0415
     from geonode.estimation.image import Image  # noqa: PLC0415
     from geonode.estimation.tables import csv_text  # noqa: PLC0415

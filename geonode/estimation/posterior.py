@@ -51,23 +51,19 @@ Column = Float[Tensor, "spectrum"]
 
 @dataclass(frozen=True)
 class Estimates:
-    """Estimated concentrations of spectra.
-
-    Attributes:
-        mode: most likely concentration, between the levels if that is not unlikely.
-        mean, deviation: mean and standard deviation of the posterior.
-        modes: most likely concentration of every interval of the 90% set, with the probability of
-            the interval, most probable first.
-        sets: intervals of the 90% set; nine of ten are to hold the true concentration.
-        p_value: probability of a misfit at least as large, for a spectrum of the series.
-    """
+    """Estimated concentrations of spectra."""
 
     mode: Float[np.ndarray, "spectrum"]
+    """Most likely concentration, between the levels if that is not unlikely."""
     mean: Float[np.ndarray, "spectrum"]
     deviation: Float[np.ndarray, "spectrum"]
+    """mean, deviation: mean and standard deviation of the posterior."""
     modes: list[Pairs]
-    sets: list[Pairs]
+    """Most likely concentration of every interval of the 90% set, with the probability of the
+    interval, most probable first."""
+    sets: list[Pairs]  # intervals of the 90% set; nine of ten are to hold the true concentration
     p_value: Float[np.ndarray, "spectrum"]
+    """Probability of a misfit at least as large, for a spectrum of the series."""
 
     @classmethod
     def joined(cls, parts: Sequence["Estimates"]) -> "Estimates":
@@ -94,35 +90,26 @@ class Estimates:
 
 
 class Posteriors(NamedTuple):
-    """Posteriors of some spectra over the nodes of a curve.
+    """Posteriors of some spectra over the nodes of a curve."""
 
-    Attributes:
-        probability: posterior probability of every node.
-        nearest: squared distance Q from the nearest node that is tested.
-        residual: squared residual in other directions (signal squared, summed over wavelengths).
-    """
-
-    probability: Float[Tensor, "spectrum node"]
-    nearest: Float[Tensor, "spectrum"]
+    probability: Float[Tensor, "spectrum node"]  # posterior probability of every node
+    nearest: Float[Tensor, "spectrum"]  # squared distance Q from the nearest node that is tested
     residual: Float[Tensor, "spectrum"]
+    """Squared residual in other directions (signal squared, summed over wavelengths)."""
 
 
 class Summaries(NamedTuple):
-    """Summaries of the posteriors of spectra for a map, as arrays; see `Estimates`.
-
-    Attributes:
-        mode, mean, deviation, p_value: as those of `Estimates`.
-        low, high: lowest and highest concentration of the 90% set.
-        disconnected: whether the 90% set is more than one interval.
-    """
+    """Summaries of the posteriors of spectra for a map, as arrays; see `Estimates`."""
 
     mode: Float[np.ndarray, "spectrum"]
     mean: Float[np.ndarray, "spectrum"]
     deviation: Float[np.ndarray, "spectrum"]
     low: Float[np.ndarray, "spectrum"]
     high: Float[np.ndarray, "spectrum"]
+    """low, high: lowest and highest concentration of the 90% set."""
     p_value: Float[np.ndarray, "spectrum"]
-    disconnected: Bool[np.ndarray, "spectrum"]
+    """mode, mean, deviation, p_value: as those of `Estimates`."""
+    disconnected: Bool[np.ndarray, "spectrum"]  # whether the 90% set is more than one interval
 
 
 class Law:
