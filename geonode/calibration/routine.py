@@ -158,10 +158,10 @@ class Routine:
         """
         if self.standards:
             found = file.estimated(self.standards.file, self.standards.spectra)
-            by_line = np.array([one.numbers[0][0] for one in found])
-            name, names = str(self.standards.file), self.standards.spectra.names
-            line = Correction(name, names, self.standards.amounts[:, 0], by_line)
-            file = replace(file, correction=line)
+            by_line = np.array([one.amounts[0] for one in found])
+            about = str(self.standards.file), self.standards.spectra.names
+            known = self.standards.amounts[:, 0]
+            file = replace(file, correction=Correction(*about, known, by_line))
         if self.validation:
             found = file.estimated(self.validation.file, self.validation.spectra)
             numbers = np.array([one.numbers for one in found])
@@ -179,7 +179,7 @@ class Routine:
         same = Counter(path.name for path in self.unknowns)
         for path, spectra in self.unknowns.items():
             name = path.name if same[path.name] == 1 else str(path)
-            file = file.with_unknown(path, spectra, name)
+            file = replace(file, unknowns=[*file.unknowns, (name, file.estimated(path, spectra))])
             report(len(spectra.names))
         controls = [
             Control(path, _of(name, of), known, at, low, high, one.fits, inside, one.alternatives)

@@ -1,6 +1,6 @@
 """Command `geonode estimate`: unknown spectra by a calibration file."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -38,7 +38,6 @@ from geonode.terminal import tell
 if TYPE_CHECKING:
     from geonode.calibration.calibration_file import CalibrationFile
     from geonode.calibration.routine import Routine
-    from geonode.estimation.estimates import CalibrationModel
     from geonode.estimation.image import Image
 
 OF_PIPELINE = Path("data/calibration.safetensors")
@@ -113,56 +112,6 @@ MapDevice = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class MapOptions:
-    """How maps of an image are computed, as the options for images say."""
-
-    workers: int | None
-    scheduler: str | None
-    batch_size: int | None
-    number: Format
-    device: Literal["cpu", "cuda"] | None
-
-    @property
-    def engine(self) -> EngineParameters:
-        """Parameters of the engine.
-
-        Raises:
-            ParameterError: both --workers and --scheduler are given.
-        """
-        if self.workers is not None and self.scheduler is not None:
-            expected = "one of --workers and --scheduler; a cluster has its workers"
-            raise ParameterError("options", "--workers", self.workers, expected)
-        kind: Literal["local", "dask"] = (
-            "local" if self.workers is self.scheduler is None else "dask"
-        )
-        return EngineParameters(kind=kind, scheduler=self.scheduler, workers=self.workers or 1)
-
-    def write(self, image: "Image", model: "CalibrationModel", out: Path) -> None:
-        """Write the maps of an image.
-
-        Raises:
-            ParameterError: options contradict each other.
-        """
-        from geonode.compute.device import resolve  # noqa: PLC0415
-        from geonode.compute.processes import open_engine  # noqa: PLC0415
-        from geonode.estimation.maps import Maps  # noqa: PLC0415
-
-        engine = self.engine
-        place = resolve(self.device or "auto", PrecisionParameters()).reference
-        maps, (rows, columns) = Maps(model, image, self.number, place), image.shape
-        own_cluster = engine.kind == "dask" and engine.scheduler is None
-        at_once = engine.workers if own_cluster else maps.threads
-        most = self.batch_size or maps.pixels_at_once(at_once)
-        shared = out.with_name(f"{out.name}.shared")
-        with (
-            open_engine(engine, shared) as opened,
-            bar(f"mapping {rows} x {columns} pixels", rows * columns) as report,
-        ):
-            maps.write(out, most, report, opened)
-        note(f"maps of {rows} x {columns} pixels -> {out}")
-
-
 def estimate(
     context: Context,
     files: Measured,
@@ -217,8 +166,8 @@ def estimate(
         found = load_calibration(path)
     by = path.name, read[path]
     if image is not None:
-        maps = MapOptions(workers, scheduler, batch_size, cache_dtype or "float64", device)
-        _write_maps(found, by, image, maps, out, user)
+        how = _engine(workers, scheduler), batch_size, cache_dtype or "float64", device
+        _write_maps(found, by, image, out, user, *how)
         return
     choices = Choices(sheet, concentrations, replicates, target)
     checks = control or [], validation, standards, choices
@@ -268,17 +217,32 @@ def _estimate_tables(
         raise typer.Exit(1)
 
 
+def _engine(workers: int | None, scheduler: str | None) -> EngineParameters:
+    """Parameters of the engine that computes maps."""
+    if workers is not None and scheduler is not None:
+        expected = "one of --workers and --scheduler; a cluster has its workers"
+        raise ParameterError("options", "--workers", workers, expected)
+    kind: Literal["local", "dask"] = "local" if workers is scheduler is None else "dask"
+    return EngineParameters(kind=kind, scheduler=scheduler, workers=workers or 1)
+
+
 def _write_maps(
     found: "CalibrationFile[Any]",
     by: tuple[str, str],
     image: "Image",
-    options: MapOptions,
     out: Path | None,
     user: str | None,
+    engine: EngineParameters,
+    batch_size: int | None,
+    number: Format,
+    device: Literal["cpu", "cuda"] | None,
 ) -> None:
     """Write the maps of an image, tile by tile, and their record."""
     from geonode.calibration.routine import record, unchanged  # noqa: PLC0415
+    from geonode.compute.device import resolve  # noqa: PLC0415
+    from geonode.compute.processes import open_engine  # noqa: PLC0415
     from geonode.estimation.image import Image  # noqa: PLC0415
+    from geonode.estimation.maps import Maps  # noqa: PLC0415
     from geonode.estimation.tables import csv_text  # noqa: PLC0415
     from geonode.spectra.quantities import quantity_of, require_quantity  # noqa: PLC0415
     from geonode.storage.document import write_text  # noqa: PLC0415
@@ -291,8 +255,19 @@ def _write_maps(
     if other := require_quantity(image.path, found.series.labels, quantity):
         said = f"found {quantity}, expected {other}; convert it first"
         raise SpectraError(f"{image.path}: {said}")
+    place = resolve(device or "auto", PrecisionParameters()).reference
     with unchanged(image.path) as files:
         again = Image.open(image.path) or image  # as its axis was read before
-        options.write(again, found.model, out)
-    rows = record(found, by, files, {}, user)
-    write_text(out.with_suffix(RECORD), csv_text(["what", "value"], rows))
+        maps, (rows, columns) = Maps(found.model, again, number, place), again.shape
+        own_cluster = engine.kind == "dask" and engine.scheduler is None
+        most = batch_size or maps.pixels_at_once(engine.workers if own_cluster else maps.threads)
+        with (
+            open_engine(engine, out.with_name(f"{out.name}.shared")) as opened,
+            bar(f"mapping {rows} x {columns} pixels", rows * columns) as report,
+        ):
+            maps.write(out, most, report, opened)
+    note(f"maps of {rows} x {columns} pixels -> {out}")
+    write_text(
+        out.with_suffix(RECORD),
+        csv_text(["what", "value"], record(found, by, files, {}, user)),
+    )
