@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from geonode.commands.common import (
+    MOST_SHOWN,
     AsJson,
     CacheDtype,
     Overwrite,
@@ -25,10 +26,7 @@ if TYPE_CHECKING:
     from geonode.estimation.model import SpectralModel
     from geonode.estimation.predicting import Sink
 
-MOST_ROWS = 50
-"""Largest number of rows on the screen."""
-
-Concentrations = Annotated[
+Wanted = Annotated[
     list[float] | None, typer.Option(metavar="NUMBER", help="Concentration; may be repeated.")
 ]
 Ranges = Annotated[
@@ -38,11 +36,13 @@ Ranges = Annotated[
 Extrapolate = Annotated[
     bool, typer.Option("--extrapolate", help="Allow concentrations out of the measured range.")
 ]
-Out = Annotated[Path | None, typer.Option(metavar="FILE", help="All spectra, .csv or .zarr.")]
+SpectraOut = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="All spectra, .csv or .zarr.")
+]
 OnlySignal = Annotated[
     bool, typer.Option("--only-signal", help="Spectra without std and interval; geonode reads it.")
 ]
-Figure = Annotated[Path | None, typer.Option(metavar="FILE", help="The spectra drawn, .png.")]
+FigureOut = Annotated[Path | None, typer.Option(metavar="FILE", help="The spectra drawn, .png.")]
 BatchSize = Annotated[
     int | None,
     typer.Option(
@@ -55,12 +55,12 @@ BatchSize = Annotated[
 
 
 def predict(
-    concentration: Concentrations = None,
+    concentration: Wanted = None,
     at_range: Ranges = None,
     extrapolate: Extrapolate = False,
-    out: Out = None,
+    out: SpectraOut = None,
     only_signal: OnlySignal = False,
-    figure: Figure = None,
+    figure: FigureOut = None,
     overwrite: Overwrite = False,
     batch_size: BatchSize = None,
     cache_dtype: CacheDtype = None,
@@ -114,7 +114,7 @@ def predict(
         echo_json({**about, "out": out and str(out), "spectra": rows})
         return
     if out is None:
-        tell("\n".join(_table(model, rows)))
+        tell("\n".join(_shown(model, rows)))
     else:
         tell(f"{len(rows)} spectra at {len(model.series.axis)} wavelengths -> {out}")
     tell(f"std: {said}")
@@ -122,15 +122,15 @@ def predict(
         tell(f"extrapolated: {beyond} of {len(rows)}, out of {measured}")
 
 
-def _table(model: "SpectralModel", rows: list[dict[str, Any]]) -> Iterator[str]:
+def _shown(model: "SpectralModel", rows: list[dict[str, Any]]) -> Iterator[str]:
     series = model.series
     unit = series.unit
     header = (f"concentration ({unit})", f"{series.signal_label} at its peak", series.axis_label)
     lines = [(*header, "mean std", "")]
-    for row in rows[:MOST_ROWS]:
+    for row in rows[:MOST_SHOWN]:
         numbers = [row["concentration"], row["peak"], row["peak_at"], row["mean_std"]]
         flag = "extrapolated" if row["extrapolated"] else ""
         lines.append((*(f"{number:.6g}" for number in numbers), flag))  # type: ignore[arg-type]
     yield from aligned(lines)
-    if len(rows) > MOST_ROWS:
-        yield f"and {len(rows) - MOST_ROWS} more; --out writes all of them"
+    if len(rows) > MOST_SHOWN:
+        yield f"and {len(rows) - MOST_SHOWN} more; --out writes all of them"

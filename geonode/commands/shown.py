@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from geonode.commands.common import MOST_LINES
+from geonode.commands.common import MOST_SHOWN
 from geonode.terminal import refuse, tell
 from geonode.wording import aligned
 
@@ -24,13 +24,13 @@ def tell_checks(found: "CalibrationFile[Any]") -> bool:
 
 def shown_errors(model: "SeveralSubstances") -> list[str]:
     """Errors of the methods, one line a substance."""
-    from geonode.calibration.several_substances import METHODS  # noqa: PLC0415
+    from geonode.calibration.several_substances import COMPARED  # noqa: PLC0415
 
     errors, shown = model.calibration.rmsep, ("combined", "pls", "pls2")
-    rows = [["substance", *(f"RMSEP {METHODS[key]}" for key in shown), "best method"]]
+    rows = [["substance", *(f"RMSEP {COMPARED[key]}" for key in shown), "best method"]]
     for place, name in enumerate(model.series.named):
         numbers = [f"{errors[key][place]:.3g}" for key in shown]
-        rows.append([name, *numbers, METHODS[model.calibration.verdict[place]]])
+        rows.append([name, *numbers, COMPARED[model.calibration.verdict[place]]])
     return aligned(rows)
 
 
@@ -38,8 +38,8 @@ def shown_unknowns(found: "CalibrationFile[Any]", table: "Table") -> list[str]:
     """The first estimates of the table of unknowns, one line a spectrum, with their remarks."""
     from geonode.estimation.tables import cell_text  # noqa: PLC0415
 
-    shown, remark = table.rows[:MOST_LINES], table.columns.index("remark")
-    left = len(table.rows) - MOST_LINES
+    shown, remark = table.rows[:MOST_SHOWN], table.columns.index("remark")
+    left = len(table.rows) - MOST_SHOWN
     more = [f"and {left} more; --out writes all of them"] * (left > 0)
     if found.series.is_of_one:
         cells = [(*row[:6], row[remark]) for row in [table.columns, *shown]]

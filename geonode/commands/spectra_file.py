@@ -26,11 +26,11 @@ ENDING = "_calibration"
 KnownSpectra = Annotated[
     Path, typer.Argument(metavar="FILE", help="Spectra of known concentration, in any format.")
 ]
-Window = Annotated[
+WindowSaid = Annotated[
     tuple[float, float] | None,
     typer.Option(metavar="LOW HIGH", help="Part of the axis to use."),
 ]
-Missing = Annotated[Literal["refuse", "mask"], typer.Option(help="What a missing value does.")]
+MissingSaid = Annotated[Literal["refuse", "mask"], typer.Option(help="What a missing value does.")]
 SheetName = Annotated[
     str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of workbooks.")
 ]
@@ -38,7 +38,7 @@ SecondTable = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Second table, of names and concentrations."),
 ]
-RenamedColumns = Annotated[
+ReplicatesSaid = Annotated[
     Literal["ask", "marks", "levels"],
     typer.Option(help="What a column 20.1 beside 20 is: a scan (marks), or a level."),
 ]
@@ -56,7 +56,7 @@ Preprocess = Annotated[
 ConcentrationUnit = Annotated[
     str | None, typer.Option(help="Unit of the levels.", show_default="that of the file")
 ]
-Unknowns = Annotated[
+UnknownFiles = Annotated[
     list[Path] | None,
     typer.Option(
         metavar="FILE",
@@ -77,7 +77,7 @@ ValidationFile = Annotated[
     ),
 ]
 User = Annotated[str | None, typer.Option(metavar="NAME", help="Who, for the record.")]
-Method = Annotated[
+MethodKey = Annotated[
     str, typer.Option(help="What estimates unknowns, such as pls; auto: the simplest of the best.")
 ]
 AllowOffset = Annotated[
@@ -86,7 +86,7 @@ AllowOffset = Annotated[
 AllowScale = Annotated[
     bool, typer.Option("--allow-scale", help="Or by a factor near 1; by geonode.")
 ]
-Out = Annotated[
+FolderOut = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR", help="Folder to write.", show_default=f"that of FILE with {ENDING}"
@@ -98,11 +98,11 @@ def inspect(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Spectra, in any known format, or a folder.")
     ],
-    window: Window = None,
-    missing: Missing = "mask",
+    window: WindowSaid = None,
+    missing: MissingSaid = "mask",
     sheet: SheetName = None,
     concentrations: SecondTable = None,
-    replicates: RenamedColumns = "ask",
+    replicates: ReplicatesSaid = "ask",
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
@@ -128,19 +128,19 @@ def inspect(
 
 def calibrate(
     file: KnownSpectra,
-    unknown: Unknowns = None,
-    out: Out = None,
+    unknown: UnknownFiles = None,
+    out: FolderOut = None,
     quantity: Annotated[str, typer.Option(help="What was measured, for labels.")] = "signal",
     unit: Annotated[str, typer.Option(help="Unit of the signal; 1: none.")] = "1",
     concentration_unit: ConcentrationUnit = None,
-    window: Window = None,
+    window: WindowSaid = None,
     preprocess: Preprocess = None,
-    missing: Missing = "refuse",
+    missing: MissingSaid = "refuse",
     sheet: SheetName = None,
     concentrations: SecondTable = None,
-    replicates: RenamedColumns = "ask",
+    replicates: ReplicatesSaid = "ask",
     target: Target = None,
-    method: Method = "auto",
+    method: MethodKey = "auto",
     allow_offset: AllowOffset = False,
     allow_scale: AllowScale = False,
     control: Controls = None,
@@ -207,12 +207,12 @@ def next_levels(
         int, typer.Option(min=1, max=20, help="Standards, each after those before.")
     ] = 3,
     concentration_unit: ConcentrationUnit = None,
-    window: Window = None,
+    window: WindowSaid = None,
     preprocess: Preprocess = None,
-    missing: Missing = "refuse",
+    missing: MissingSaid = "refuse",
     sheet: SheetName = None,
     concentrations: SecondTable = None,
-    replicates: RenamedColumns = "ask",
+    replicates: ReplicatesSaid = "ask",
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:

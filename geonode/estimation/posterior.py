@@ -230,7 +230,9 @@ class Law:
         moments = self.mode(found), first, (second - first**2).clamp(min=0).sqrt()
         numbers = *moments, self.p_values(found.nearest, found.residual)
         mode, mean, deviation, p_value = (column.cpu().numpy() for column in numbers)
-        return Estimates(mode, mean, deviation, [_ranked(one) for one in modes], sets, p_value)
+        return Estimates(
+            mode, mean, deviation, [_by_probability(one) for one in modes], sets, p_value
+        )
 
     def mode(self, found: Posteriors) -> Column:
         """Modes of posteriors, see `Estimates`."""
@@ -263,7 +265,7 @@ class Law:
 
         They are interpolated, so that they move with the density, not from node to node.
         """
-        ordered = _ascending(density)
+        ordered = _sorted_up(density)
         # All that is more likely; a cell at an end has half of its density.
         likelier = ordered.flip(1).cumsum(1).flip(1) - ordered
         for end in (0, -1):
@@ -345,7 +347,7 @@ def _density(probability: Tensor) -> Tensor:
     return density
 
 
-def _ascending(values: Tensor) -> Tensor:
+def _sorted_up(values: Tensor) -> Tensor:
     """Rows in ascending order; NumPy takes a twentieth of the time of torch on a CPU."""
     if values.device.type == "cpu":
         return torch.from_numpy(np.sort(values.numpy(), axis=1))
@@ -357,6 +359,6 @@ def _first_largest(values: Float[Tensor, "row node"]) -> Int[Tensor, "row"]:
     return (values >= (1 - EQUAL) * values.amax(dim=1, keepdim=True)).to(torch.uint8).argmax(dim=1)
 
 
-def _ranked(modes: Pairs) -> Pairs:
+def _by_probability(modes: Pairs) -> Pairs:
     """Modes of a set, the most probable first; of equal ones the lower concentration."""
     return sorted(modes, key=lambda mode: (-round(mode[1] / EQUAL), mode[0]))

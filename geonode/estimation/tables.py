@@ -12,13 +12,13 @@ import numpy as np
 from geonode.spectra.table import shortest
 from geonode.storage.document import cell
 
-DIGITS = 6
+CELL_DIGITS = 6
 
 Cell = str | float | bool | None
 """Cell of a table; None: there is no value."""
 
 
-def alternatives_text(alternatives: Sequence[float], digits: int = DIGITS) -> str:
+def alternatives_text(alternatives: Sequence[float], digits: int = CELL_DIGITS) -> str:
     """Concentrations that are as likely, as "18.3 or 41.7"; empty for one alone."""
     if len(alternatives) < 2:
         return ""
@@ -43,6 +43,6 @@ def cell_text(one: Cell) -> str:
     return cell(one) if isinstance(one, str) else plain_number(one)
 
 
-def plain_number(number: float, digits: int = DIGITS) -> str:
+def plain_number(number: float, digits: int = CELL_DIGITS) -> str:
     """A number of some significant digits, without an exponent."""
     return shortest(np.float64(f"{number:.{digits}g}"))

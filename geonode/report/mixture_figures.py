@@ -9,7 +9,7 @@ from jaxtyping import Float
 from scipy.spatial import ConvexHull
 
 from geonode.calibration.calibration_file import CalibrationFile
-from geonode.calibration.several_substances import METHODS, SeveralSubstances
+from geonode.calibration.several_substances import COMPARED, SeveralSubstances
 from geonode.report.calibration_figures import DASHES, DOTS, DRAWN
 from geonode.report.kit import (
     INK,
@@ -79,10 +79,10 @@ def _true(file: CalibrationFile[SeveralSubstances], place: int) -> Figure:
 def _methods(file: CalibrationFile[SeveralSubstances], place: int) -> Figure:
     """Errors of left-out samples by method, whose labels have the numbers."""
     errors = {key: float(of[place]) for key, of in file.model.calibration.rmsep.items()}
-    shown = {key: errors[key] for key in METHODS}
+    shown = {key: errors[key] for key in COMPARED}
     best, most = file.model.calibration.verdict[place], FAR * min(shown.values())
     table = {
-        "method": [f"{METHODS[key]} {number(error, 3)}" for key, error in shown.items()],
+        "method": [f"{COMPARED[key]} {number(error, 3)}" for key, error in shown.items()],
         "error": [min(error, most) for error in shown.values()],
         "kind": ["all" if key == "combined" else "best" if key == best else "" for key in shown],
     }

@@ -5,7 +5,7 @@ import numpy as np
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.one_substance import PROPOSALS
-from geonode.calibration.several_substances import METHODS, SeveralSubstances
+from geonode.calibration.several_substances import COMPARED, SeveralSubstances
 from geonode.mixtures.mixture import NAMES
 from geonode.mixtures.next_compositions import propose_mixtures
 from geonode.report.table import Cell, Table
@@ -38,10 +38,10 @@ def _errors(file: CalibrationFile[SeveralSubstances]) -> Table:
     found, rows = file.model.calibration, []
     ends, amounts = found.left_out_intervals, file.series.amounts
     held = ((ends[..., 0] <= amounts) & (amounts <= ends[..., 1])).sum(axis=0)
-    columns = ["substance", *(f"RMSEP, {one}" for one in METHODS.values()), "best method"]
+    columns = ["substance", *(f"RMSEP, {one}" for one in COMPARED.values()), "best method"]
     columns += ["its weight", "RMSEP of the range", "inside the intervals", "lowest", "highest"]
     for place, name in enumerate(file.series.named):
-        errors = [float(found.rmsep[key][place]) for key in METHODS]
+        errors = [float(found.rmsep[key][place]) for key in COMPARED]
         low, high = float(found.design.low[place]), float(found.design.high[place])
         weight, relative = found.weights[:, place].max(), file.model.of_range[place]
         best = NAMES[found.verdict[place]]
