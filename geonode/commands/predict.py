@@ -19,8 +19,7 @@ from geonode.commands.common import (
 )
 from geonode.errors import ParameterError
 from geonode.progress import bar
-from geonode.terminal import tell
-from geonode.wording import aligned
+from geonode.terminal import aligned, tell
 
 if TYPE_CHECKING:
     from geonode.estimation.model import SpectralModel

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from geonode.commands.common import MOST_SHOWN
-from geonode.terminal import refuse, tell
-from geonode.wording import aligned
+from geonode.terminal import aligned, refuse, tell
 
 if TYPE_CHECKING:
     from geonode.calibration.calibration_file import CalibrationFile

@@ -18,8 +18,7 @@ from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.progress import bar
-from geonode.terminal import tell
-from geonode.wording import aligned
+from geonode.terminal import aligned, tell
 
 ENDING = "_calibration"
 
