@@ -1,4 +1,4 @@
-"""Numbers, units and shares in sentences."""
+"""Numbers, units and shares as text."""
 
 import math
 
@@ -56,3 +56,8 @@ def signed(value: float | None, unit: str) -> str:
     """Difference with its sign."""
     text = quantity(value, unit)
     return f"+{text}" if value is not None and np.sign(value) > 0 else text
+
+
+def shortest(number: float) -> str:
+    """The shortest decimal text that reads back as exactly this number."""
+    return np.format_float_positional(number, trim="-")

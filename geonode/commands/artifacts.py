@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geonode.commands.common import AsJson, aligned, echo_json, found_wrong
+from geonode.commands.common import AsJson, echo_json, found_wrong
 from geonode.progress import bar
-from geonode.terminal import tell
+from geonode.terminal import aligned, tell
 
 if TYPE_CHECKING:
     from geonode.storage.inventory import Entry

@@ -160,17 +160,3 @@ def echo_json(content: dict[str, Any]) -> None:
     # Control characters are escaped as by JSON.
     escaped = dumps(ensure_ascii=True).replace("\x7f", "\\u007f")
     tell(text if printable(text) == text else escaped)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table with aligned columns.
-
-    Args:
-        rows: rows of equal length.
-    """
-    rows = [[" ".join(cell.split()) if "\n" in cell else cell for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]

@@ -2,8 +2,8 @@
 
 from dataclasses import asdict
 
-from geonode.commands.common import AsJson, aligned, echo_json
-from geonode.terminal import tell
+from geonode.commands.common import AsJson, echo_json
+from geonode.terminal import aligned, tell
 
 
 def devices(as_json: AsJson = False) -> None:

@@ -15,7 +15,6 @@ from geonode.commands.common import (
     Context,
     Overwrite,
     Root,
-    aligned,
     echo_json,
     end_with_misfits,
     note,
@@ -235,7 +234,7 @@ def _estimated(
 ) -> tuple["Spectra", list["EstimateRow"]]:
     """Spectra of a file as those of a series, and estimates, which are written to `out`."""
     from geonode.estimation.axis import require_axis  # noqa: PLC0415
-    from geonode.estimation.tables import csv_text, estimated  # noqa: PLC0415
+    from geonode.estimation.tables import estimated, estimates_table  # noqa: PLC0415
     from geonode.reading.files import errors_naming  # noqa: PLC0415
     from geonode.spectra.quantities import in_quantity  # noqa: PLC0415
     from geonode.storage.document import write_text  # noqa: PLC0415
@@ -245,18 +244,17 @@ def _estimated(
         require_axis(series, spectra)
         rows = estimated(curve, series, spectra, report)
     if out is not None:
-        cells = [row.cells() for row in rows]
-        write_text(out, csv_text(cells[0], (row.values() for row in cells)))
+        write_text(out, estimates_table(rows).csv())
         note(f"{len(rows)} estimates -> {out}")
     return spectra, rows
 
 
 def _described(rows: list["EstimateRow"], unit: str) -> Iterator[str]:
-    from geonode.estimation.tables import header  # noqa: PLC0415
+    from geonode.estimation.tables import estimates_table  # noqa: PLC0415
 
-    yield from aligned([header(unit), *(row.shown() for row in rows[:MOST_LINES])])
-    if len(rows) > MOST_LINES:
-        yield f"and {len(rows) - MOST_LINES} more; --out writes all of them"
+    shown = ("name", "mode", "mean", "std", "set90", "p_value", "ambiguous", "fits")
+    table = estimates_table(rows, unit).only(*shown)
+    yield from table.lines(MOST_LINES, "--out writes all of them")
     warnings = [text for row in rows if (text := row.sentence(unit))]
     if warnings:
         yield ""
@@ -323,8 +321,8 @@ class MapOptions:
         from geonode.calibration.routine import record, unchanged  # noqa: PLC0415
         from geonode.calibration.saved import load_calibration  # noqa: PLC0415
         from geonode.estimation.image import Image  # noqa: PLC0415
-        from geonode.estimation.tables import csv_text  # noqa: PLC0415
         from geonode.storage.document import write_text  # noqa: PLC0415
+        from geonode.storage.table import Table  # noqa: PLC0415
 
         with unchanged(file) as read:
             found = load_calibration(file)
@@ -334,7 +332,7 @@ class MapOptions:
             self.write(again, pixels_of(found), out)
         if (path := record_of(out)) is not None:
             rows = record(found, (file.name, read[file]), files, {}, user)
-            write_text(path, csv_text(["what", "value"], rows))
+            write_text(path, Table.of_facts("record", "Record", rows).csv())
 
     def write(self, image: "Image", pixels: "Pixels", out: Path | None) -> None:
         """Write the maps of an image, tile by tile.

@@ -9,13 +9,11 @@ import typer
 
 from geonode.commands.common import (
     MOST_LINES,
-    aligned,
     echo_json,
     end_with_misfits,
     note,
     require_destination,
 )
-from geonode.commands.mixture import shown_mixtures
 from geonode.commands.spectra_file import tell_checks
 from geonode.errors import ParameterError
 from geonode.progress import bar
@@ -23,7 +21,6 @@ from geonode.terminal import tell
 
 if TYPE_CHECKING:
     from geonode.reading.files import Choices
-    from geonode.report.table import Table
 
 
 def estimate_by_file(
@@ -45,10 +42,14 @@ def estimate_by_file(
         typer.Exit: a control or the validation failed, or a spectrum fits nowhere; results are
             written.
     """
-    from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, record, unchanged  # noqa: PLC0415
     from geonode.calibration.saved import load_calibration  # noqa: PLC0415
-    from geonode.report.results import files_of, result_tables, write_results  # noqa: PLC0415
+    from geonode.report.results import (  # noqa: PLC0415
+        brief_unknowns,
+        files_of,
+        result_tables,
+        write_results,
+    )
 
     with unchanged(calibration) as read:
         found = load_calibration(calibration)
@@ -69,31 +70,13 @@ def estimate_by_file(
     failed = tell_checks(found)
     if found.correction:
         tell(f"estimates are {found.correction.sentence(found.unit)}")
-    tables = {table.name: table for table in result_tables(found)}
     if as_json:
-        of_table = {
-            name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-            for name, table in tables.items()
-        }
-        echo_json({"concentration_unit": found.unit, **of_table})
-    elif isinstance(found, MixtureFile):
-        tell("\n".join(shown_mixtures(tables["unknowns"])))
+        tables = {table.name: table.records() for table in result_tables(found)}
+        echo_json({"concentration_unit": found.unit, **tables})
     else:
-        _tell_unknowns(tables["unknowns"])
+        tell("\n".join(brief_unknowns(found).lines(MOST_LINES, "--out writes all of them")))
     if out is not None:
         note(f"{total} estimates -> {out}")
     end_with_misfits(found.misfits, total)
     if failed:
         raise typer.Exit(1)
-
-
-def _tell_unknowns(table: "Table") -> None:
-    """Print the first columns of the first unknowns, and the remarks on them."""
-    from geonode.estimation.tables import cell_text  # noqa: PLC0415
-
-    remark = table.columns.index("remark")
-    rows = [table.columns, *table.rows[:MOST_LINES]]
-    cells = [[cell_text(one) for one in (*row[:6], row[remark])] for row in rows]
-    tell("\n".join(aligned(cells)))
-    if len(table.rows) > MOST_LINES:
-        tell(f"and {len(table.rows) - MOST_LINES} more; --out writes all of them")

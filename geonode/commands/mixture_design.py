@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from geonode.commands.common import aligned, echo_json
+from geonode.commands.common import echo_json
 from geonode.config import SpectraParameters
 from geonode.errors import GeonodeError
 from geonode.mixtures.design import Design
@@ -15,7 +15,7 @@ from geonode.reading.series_file import sheet_and_mixtures
 from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.noise import noise_along_the_axis
 from geonode.spectra.replicates import Replicates
-from geonode.terminal import tell
+from geonode.terminal import aligned, tell
 
 
 def inspect_mixtures(parameters: SpectraParameters, options: str, *, as_json: bool) -> bool:

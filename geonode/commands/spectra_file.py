@@ -8,10 +8,10 @@ import typer
 from ruamel.yaml.error import YAMLError
 
 from geonode.commands.common import (
+    MOST_LINES,
     AsJson,
     Context,
     Overwrite,
-    aligned,
     echo_json,
     note,
     refuse_given,
@@ -156,14 +156,14 @@ def calibrate(
     from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
     from geonode.calibration.routine import Routine, about_series, unchanged  # noqa: PLC0415
     from geonode.calibration.verdict import NAMES  # noqa: PLC0415
-    from geonode.commands.mixture import shown_errors, shown_mixtures  # noqa: PLC0415
     from geonode.reading.files import Choices  # noqa: PLC0415
     from geonode.reading.series_file import read_mixtures, read_series_csv  # noqa: PLC0415
     from geonode.report.calibration_files import (  # noqa: PLC0415
         require_folder,
         write_calibration,
     )
-    from geonode.report.results import result_tables  # noqa: PLC0415
+    from geonode.report.mixture_tables import errors_table  # noqa: PLC0415
+    from geonode.report.results import brief_unknowns  # noqa: PLC0415
 
     if method not in (known := ["auto", *NAMES]):
         raise ParameterError("options", "--method", method, ", ".join(known))
@@ -195,8 +195,11 @@ def calibrate(
     failed = tell_checks(found)
     tell(found.sentence)
     if isinstance(found, MixtureFile):
-        unknowns = ["", *shown_mixtures(result_tables(found)[0])] if routine.unknowns else []
-        tell("\n".join(["", *shown_errors(found), *unknowns]))
+        shown = ("substance", "RMSEP, combined", "RMSEP, PLS of each substance", "RMSEP, PLS2")
+        tell("\n".join(["", *errors_table(found).only(*shown, "best method").lines()]))
+    if routine.unknowns:
+        where = "in the table of unknowns"
+        tell("\n".join(["", *brief_unknowns(found).lines(MOST_LINES, where)]))
     by = f", unknowns estimated by {found.method}" if routine.unknowns else ""
     note(f"{found.counted} calibrated{by} -> {folder / 'index.html'}")
     if failed:
@@ -254,6 +257,7 @@ def next_levels(
     from geonode.posterior.next_levels import propose  # noqa: PLC0415
     from geonode.reading.series_file import read_mixtures, read_series_csv  # noqa: PLC0415
     from geonode.spectra.series import labelled  # noqa: PLC0415
+    from geonode.storage.table import Column, Table  # noqa: PLC0415
 
     parameters = spectra_parameters(
         file,
@@ -284,11 +288,11 @@ def next_levels(
             rows = [{"concentration": one.pop("amounts")[0], **one} for one in rows]
         echo_json(content | {"next": rows})
         return
-    lines = [[*named, "error there", "gain"]]
-    for one in found:
-        amounts = [f"{amount:.4g}" for amount in one.amounts]
-        lines.append([*amounts, f"{one.expected_error:.3g}", f"{one.gain:.0%}"])
-    tell("\n".join(aligned(lines)))
+    amounts = zip(*(one.amounts for one in found), strict=True)
+    columns = [Column(*one) for one in zip(named, amounts, strict=True)]
+    columns.append(Column("error there", [one.expected_error for one in found], digits=3))
+    columns.append(Column("gain", [f"{one.gain:.0%}" for one in found]))
+    tell("\n".join(Table("next", "What to measure next", columns).lines()))
 
 
 def spectra_parameters(file: Path, **options: Any) -> SpectraParameters:

@@ -1,35 +1,20 @@
-"""Estimates as rows of a CSV table, of JSON, and of text on the screen.
+"""Estimates of the concentrations of spectra, as a table and as JSON."""
 
-Concentrations have `DIGITS` significant digits and no exponent; p-values may have an exponent.
-"""
-
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from geonode.estimation.axis import own_values, require_resolution, shifts
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
-from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
-from geonode.spectra.series import Series, labelled
-from geonode.spectra.table import Spectra, shortest
-from geonode.storage.document import cell
+from geonode.spectra.series import Series
+from geonode.spectra.table import Spectra
+from geonode.storage.table import Column, Table, number_text
 from geonode.ties import EQUAL
 
-DIGITS = 6
 LONGEST_NAME = 40
-"""Characters of a name on the screen."""
-
-SHOWN_DIGITS = 4
-"""Significant digits of a number on the screen."""
-
-Cell = str | float | bool | None
-"""Cell of a table; None: there is no value."""
+"""Characters of a name in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -98,29 +83,6 @@ class EstimateRow:
             "fits": self.fits,
         }
 
-    def cells(self) -> dict[str, Cell]:
-        """Cells of a CSV row by column."""
-        sets, modes = self._set(DIGITS), self._modes(DIGITS)
-        return self.to_json() | {
-            "mode": alternatives_text(self.alternatives) or self.mode,
-            "set90": sets,
-            "modes": modes,
-            "p_value": f"{self.p_value:.{DIGITS}g}",
-        }
-
-    def shown(self) -> tuple[str, ...]:
-        """Cells of a row on the screen, in the order of `header`."""
-        verdict = "ambiguous" if self.ambiguous else ""
-        return (
-            _short(self.name),
-            alternatives_text(self.alternatives, SHOWN_DIGITS) or _number(self.mode, SHOWN_DIGITS),
-            *(_number(number, SHOWN_DIGITS) for number in (self.mean, self.std)),
-            self._set(SHOWN_DIGITS),
-            self._modes(SHOWN_DIGITS),
-            f"{self.p_value:.2g}",
-            verdict if self.fits else "fits nowhere",
-        )
-
     def sentence(self, unit: str) -> str | None:
         """Warning that a reader must know before using the numbers; None for none.
 
@@ -139,16 +101,10 @@ class EstimateRow:
                 "gives such a spectrum, so its numbers mean nothing."
             )
         if self.ambiguous:
-            parts = self._set(SHOWN_DIGITS).replace("; ", " or ")
+            parts = " or ".join(f"{low:.4g} to {high:.4g}" for low, high in self.sets)
             fit = "both fit" if len(self.sets) == 2 else "all fit"
             return f"{name} is ambiguous: {parts} {unit}: {fit}; dilute and measure again."
         return None
-
-    def _set(self, digits: int) -> str:
-        return "; ".join("-".join(_number(end, digits) for end in ends) for ends in self.sets)
-
-    def _modes(self, digits: int) -> str:
-        return "; ".join(f"{_number(at, digits)} ({weight:.2f})" for at, weight in self.modes)
 
 
 def estimated(
@@ -180,43 +136,33 @@ def estimated(
     ]
 
 
-def header(unit: str) -> tuple[str, ...]:
-    """Titles of the columns on the screen.
+def estimates_table(rows: Sequence[EstimateRow], unit: str = "1") -> Table:
+    """Table of estimates, with the unit of concentrations in the header of the most likely one."""
+    modes = [
+        "; ".join(f"{number_text(at)} ({weight:.2f})" for at, weight in one.modes) for one in rows
+    ]
+    columns = [
+        Column("name", [one.name for one in rows]),
+        Column("mode", [alternatives_text(one.alternatives) or one.mode for one in rows], unit),
+        Column("mean", [one.mean for one in rows]),
+        Column("std", [one.std for one in rows]),
+        Column("low90", [one.low for one in rows]),
+        Column("high90", [one.high for one in rows]),
+        Column("set90", [one.sets for one in rows]),
+        Column("intervals", [len(one.sets) for one in rows]),
+        Column("modes", modes),
+        Column("ambiguous", [one.ambiguous for one in rows]),
+        Column("p_value", [one.p_value for one in rows], exponent=True),
+        Column("fits", [one.fits for one in rows]),
+    ]
+    return Table("estimates", "Estimates", columns)
 
-    Args:
-        unit: unit of concentrations.
-    """
-    mode = labelled("mode", unit)
-    return ("name", mode, "mean", "std", f"{COVERAGE:.0%} set", "modes (weight)", "p", "")
 
-
-def alternatives_text(alternatives: Sequence[float], digits: int = DIGITS) -> str:
+def alternatives_text(alternatives: Sequence[float], digits: int = 6) -> str:
     """Concentrations that are as likely, as "18.3 or 41.7"; empty for one alone."""
     if len(alternatives) < 2:
         return ""
-    return " or ".join(_number(one, digits) for one in alternatives)
-
-
-def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Cell]]) -> str:
-    """CSV text of a table, whose texts are no formulas and whose numbers have `DIGITS` digits."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([cell(column) for column in columns])
-    writer.writerows([cell_text(one) for one in row] for row in rows)
-    return text.getvalue()
-
-
-def cell_text(one: Cell) -> str:
-    """Text of a cell: no formula, and numbers of `DIGITS` digits."""
-    if one is None:
-        return ""
-    if isinstance(one, bool):
-        return str(one).lower()
-    return cell(one) if isinstance(one, str) else _number(one)
-
-
-def _number(number: float, digits: int = DIGITS) -> str:
-    return shortest(np.float64(f"{number:.{digits}g}"))
+    return " or ".join(number_text(one, digits) for one in alternatives)
 
 
 def _short(name: str) -> str:

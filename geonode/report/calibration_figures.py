@@ -4,7 +4,6 @@ from typing import Any
 
 import altair as alt
 import numpy as np
-from jaxtyping import Int
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.verdict import NAMES
@@ -20,50 +19,20 @@ from geonode.report.kit import (
     concentration,
     keyed,
     marks,
-    sample,
     x_axis,
     y_axis,
     zoom,
 )
-from geonode.report.series_figures import (
-    by_level,
-    metric_figure,
-    spectra_figure,
-    spectrum_chart,
-)
+from geonode.report.live import drawn_places
+from geonode.report.series_figures import by_level, spectrum_chart
 from geonode.spectra.series import labelled
 from geonode.wording import quantity
-
-DRAWN, MOST_NUMBERS = 500, 30_000
-"""Wavelengths at which spectra are drawn, at most, and numbers of all predicted spectra."""
 
 DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1}
 DASHES = [6, 4]
 
 
-def drawn_places(file: CalibratedFile) -> Int[np.ndarray, "drawn"]:
-    """Wavelengths that are drawn: even ones, and that of the straight line."""
-    most = min(DRAWN, MOST_NUMBERS // len(file.places))
-    return np.union1d(sample(len(file.series.axis), most), [file.place])
-
-
-def figures(file: CalibratedFile) -> dict[str, Figure]:
-    """All figures by name."""
-    found = [
-        _true(file),
-        spectra_figure(file.series, drawn_places(file)),
-        _curve(file),
-        _residuals(file),
-        _regression(file),
-        _influence(file),
-        _components(file),
-        _predicted(file),
-        _metric(file),
-    ]
-    return {figure.name: figure for figure in found}
-
-
-def _true(file: CalibratedFile) -> Figure:
+def true(file: CalibratedFile) -> Figure:
     """Estimated over true concentration of the left-out levels."""
     found, levels = file.calibration, file.series.concentrations
     names = {"geonode": "geonode, 90% set"}
@@ -110,7 +79,7 @@ def _true(file: CalibratedFile) -> Figure:
     return Figure("true", what, alt.layer(*layers), tables, 400)
 
 
-def _curve(file: CalibratedFile) -> Figure:
+def curve(file: CalibratedFile) -> Figure:
     """Signal over concentration at one wavelength."""
     label, predicted, line = file.series.signal_label, "geonode, 90% interval", "straight line"
     title = labelled("concentration", file.unit)
@@ -126,7 +95,7 @@ def _curve(file: CalibratedFile) -> Figure:
     return Figure("curve", what, chart, {"curve": {}, "measured": {}})
 
 
-def _residuals(file: CalibratedFile) -> Figure:
+def residuals(file: CalibratedFile) -> Figure:
     """Errors of the left-out levels by a method that the reader chooses."""
     levels, used = file.series.concentrations, file.calibration.method
     methods = file.calibration.verdict.methods
@@ -153,7 +122,7 @@ def _residuals(file: CalibratedFile) -> Figure:
     return Figure("residuals", what, chart, {"residuals": rows}, 260)
 
 
-def _regression(file: CalibratedFile) -> Figure:
+def regression(file: CalibratedFile) -> Figure:
     """Regression vector over the axis, with the spectra in grey."""
     series, found, at = file.series, file.diagnostics, drawn_places(file)
     name, along = f"regression vector of {NAMES[found.key]}", {"wavelength": series.axis[at]}
@@ -177,7 +146,7 @@ def _regression(file: CalibratedFile) -> Figure:
     return Figure("regression", f"{name} over the axis, with the spectra", chart, tables, 300)
 
 
-def _influence(file: CalibratedFile) -> Figure:
+def influence(file: CalibratedFile) -> Figure:
     """Q residual over leverage of every level, with their limits."""
     found = file.diagnostics
     x = x_axis("leverage", "leverage").scale(nice=True, zero=False, padding=24)
@@ -202,7 +171,7 @@ def _influence(file: CalibratedFile) -> Figure:
     return Figure("influence", what, chart, tables, 280)
 
 
-def _components(file: CalibratedFile) -> Figure:
+def components(file: CalibratedFile) -> Figure:
     """Error of left-out levels over the number of components."""
     found = file.diagnostics
     part = keyed({NAMES[key]: MODEL if key == found.key else SECOND for key in found.rmsecv})
@@ -223,19 +192,8 @@ def _components(file: CalibratedFile) -> Figure:
     return Figure("components", what, alt.layer(*layers), tables, 260)
 
 
-def _predicted(file: CalibratedFile) -> Figure:
+def predicted(file: CalibratedFile) -> Figure:
     """A predicted spectrum with its band."""
     chart = spectrum_chart(file.series, "predicted, 90% interval", measured=False)
     what = "predicted spectrum with its 90% interval"
     return Figure("predicted", what, chart.add_params(zoom()), {"spectrum": {}})
-
-
-def _metric(file: CalibratedFile) -> Figure:
-    """Posterior of sqrt(g) between the end levels, beyond which the predictor extrapolates."""
-    found = file.predictions.sqrt_metric
-    assert found is not None  # the predictor has a posterior
-    levels = file.series.concentrations
-    inside = (file.places > levels[0]) & (file.places < levels[-1])
-    columns = {"concentration": file.places, "sqrt_g": found[0], "deviation": found[1]}
-    table = {name: column[inside] for name, column in columns.items()}
-    return metric_figure(table, levels, file.unit)

@@ -9,10 +9,8 @@ from geonode.calibration.mixture_file import MixtureFile
 from geonode.calibration.routine import UNUSED, Routine, record, sha256
 from geonode.calibration.saved import save_calibration
 from geonode.errors import ParameterError
-from geonode.estimation.tables import csv_text
 from geonode.report.calibration_page import calibration_page
 from geonode.report.calibration_tables import tables
-from geonode.report.mixture_page import mixture_page
 from geonode.report.workbook import workbook
 from geonode.storage.atomic import replacing
 from geonode.storage.seal import file_checksum
@@ -76,14 +74,10 @@ def write_calibration(
         made = record(file, saved, routine.files, routine.asked, user)
         file = replace(file, record=made)
         found = tables(file)
-        if isinstance(file, MixtureFile):
-            page = mixture_page(file, found, folder / CALIBRATION)
-        else:
-            page = calibration_page(file, found, folder / CALIBRATION)
+        page = calibration_page(file, found, folder / CALIBRATION).html()
         (temporary / WORKBOOK).write_bytes(workbook(found))
         for table in found:
-            text = csv_text(table.columns, table.rows)
-            (temporary / f"{table.name}.csv").write_text(text, encoding="utf-8")
+            (temporary / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
         for one in sorted(temporary.iterdir()):
             page += f"<!-- geonode wrote {one.name} {file_checksum(one)} -->\n"
         (temporary / PAGE).write_text(page, encoding="utf-8", errors="replace")  # any name

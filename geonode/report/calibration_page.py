@@ -1,104 +1,151 @@
-"""The page of a calibration."""
+"""The page of a calibration: the sections of one substance, and those of several."""
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.mixture_file import MixtureFile
 from geonode.calibration.verdict import NAMES
-from geonode.report.calibration_data import page_json
-from geonode.report.calibration_figures import drawn_places, figures
-from geonode.report.calibration_tables import (
-    components_said,
-    coverage,
-    said_limit,
-)
-from geonode.report.kit import Figure
-from geonode.report.page import Markup, Part, Section, escaped, page, parts_html
-from geonode.report.table import Cell, Table
+from geonode.report import calibration_figures as figures
+from geonode.report import mixture_figures
+from geonode.report.calibration_tables import components_text, coverage_text, limit_text
+from geonode.report.live import curves, drawn_places, surfaces
+from geonode.report.page import Command, Link, Note, Page, Panels, Part, Section, Slider, Statement
+from geonode.report.series_figures import spectra_figure
 from geonode.spectra.chart import spans_decades
-from geonode.spectra.series import labelled
-from geonode.wording import number
+from geonode.storage.table import Column, Table
 
-GENERATOR = "geonode calibrate"
-
-NEXT = (
-    "Where the predicted spectrum is least certain. The gain is how much this standard should "
-    "reduce the total error."
-)
-CHOSEN = "The method is chosen by these same errors: expect slightly more in use."
-GEOMETRY = (
-    "The learned metric: where √g is large, a small step of concentration changes the spectrum "
-    "much, and concentrations are easily told apart."
-)
+WORKBOOK_LINK = Link("calibration.xlsx", "All tables as an Excel workbook")
 
 
-def calibration_page(file: CalibratedFile, tables: list[Table], saved: Path) -> str:
-    """HTML page of a calibration.
+def calibration_page(
+    file: CalibratedFile | MixtureFile, tables: Iterable[Table], saved: Path
+) -> Page:
+    """Page of a calibration.
 
     Args:
         file: what it shows.
         tables: tables of the calibration.
         saved: the calibration file beside it.
     """
-    drawn, by_name = figures(file), {table.name: table for table in tables}
-    return page(
+    by_name = {table.name: table for table in tables}
+    line = shlex.join(["geonode", "estimate", "unknown.csv", "--calibration", str(saved)])
+    command = Command(
+        "Estimate unknown spectra with the calibration file beside this page:",
+        line,
+        "It gives estimates with 90% sets and remarks; --control checks samples of known "
+        "concentration, and --out writes all of it with a record.",
+    )
+    if isinstance(file, MixtureFile):
+        return _of_several(file, by_name, command)
+    return _of_one(file, by_name, command)
+
+
+def _used(tables: dict[str, Table]) -> list[Part]:
+    """Tables of what the calibration was used on, narrow enough for a page."""
+    names = ("controls", "unknowns", "standards", "validated")
+    return [part for name in names if name in tables for part in tables[name].parts(2)]
+
+
+def _of_one(file: CalibratedFile, tables: dict[str, Table], command: Command) -> Page:
+    """The page of one substance."""
+    drawn = drawn_places(file)
+    wavelength = Slider(
+        "wavelength", "wavelength", "curve", len(drawn) - 1, int((drawn < file.place).sum())
+    )
+    low, high = file.places[[0, -1]].tolist()
+    start = float(f"{file.places[len(file.places) // 2]:.4g}")
+    unit = "" if file.unit == "1" else file.unit
+    box = {"low": low, "high": high, "start": start, "unit": unit}
+    concentration = Slider("concentration", "concentration", "predicted", 1000, 500, box)
+    sections = [
+        Section("spectra", "Spectra", [spectra_figure(file.series, drawn)]),
+        Section(
+            "curve",
+            "Calibration curve",
+            [[wavelength], figures.curve(file), Note(name="curve-note")],
+        ),
+        Section(
+            "residuals",
+            "Residuals of left-out levels",
+            [
+                figures.residuals(file),
+                tables["calibration"],
+                "The method is chosen by these same errors: expect slightly more in use.",
+                tables["validation"],
+            ],
+        ),
+        Section("diagnostics", "Diagnostics of PLS and PCR", _diagnostics(file, tables)),
+        Section("peaks", "Peaks", [tables["peaks"]]),
+        Section(
+            "predicted",
+            "Predicted spectrum at any concentration",
+            [[concentration], figures.predicted(file)],
+        ),
+        Section("unknown", "Unknown spectra", [*_used(tables), command]),
+        Section("limits", "Limits of detection and quantification", [tables["limits"]]),
+        Section(
+            "next",
+            "What to measure next",
+            [
+                "Where the predicted spectrum is least certain. The gain is how much this standard "
+                "should reduce the total error.",
+                tables["next"],
+            ],
+        ),
+    ]
+    return Page(
         f"{file.source}: calibration",
-        _first(file, drawn["true"]),
-        _sections(file, drawn, by_name, saved),
-        scripts=("calibration.js",),
-        data=page_json(file),
-        generator=GENERATOR,
+        f"Calibration of {file.source}",
+        [_short_errors(file), _short_limits(file), Note(_remarks_on_errors(file)), WORKBOOK_LINK],
+        sections,
+        Statement(file.sentence, file.is_sound),
+        figures.true(file),
+        curves(file),
+        "geonode calibrate",
     )
 
 
-def _first(file: CalibratedFile, figure: Figure) -> str:
-    """The first screen: the method to use, its errors and its limits."""
-    kind = "" if file.is_sound else ' class="bad"'
-    said = Markup(f'<p class="note">{escaped(_remarks(file))}</p>')
-    book = Markup('<p><a href="calibration.xlsx">All tables as an Excel workbook</a></p>')
-    return f"""<div class="first">
-<h1>Calibration of {escaped(file.source)}</h1>
-<p id="answer"{kind}>{escaped(file.sentence)}</p>
-{parts_html([figure])}
-<div>
-{parts_html([_errors(file), _short_limits(file), said, book])}
-</div>
-</div>"""
-
-
-def _errors(file: CalibratedFile) -> Table:
+def _short_errors(file: CalibratedFile) -> Table:
     """Errors of the methods, the one to use marked."""
-    methods, rows = file.calibration.verdict.methods, []
-    for method in methods:
-        found = method.scores
-        shares = (100 * found.median_error_of_range, 100 * found.rmsep_of_range)
-        errors = (found.median_absolute_error, shares[0], found.rmsep, shares[1])
-        row: list[Cell] = [method.name, *(number(error, 2) for error in errors)]
-        rows.append(row)
-    used = frozenset(i for i, one in enumerate(methods) if one.key == file.calibration.method)
-    median, rmsep = (labelled(name, file.unit) for name in ("median", "RMSEP"))
-    columns = ["method", median, "% of range", rmsep, "% of range"]
+    methods = file.calibration.verdict.methods
+    scores = [one.scores for one in methods]
+    columns = [
+        Column("method", [one.name for one in methods]),
+        Column("median", [one.median_absolute_error for one in scores], file.unit, digits=2),
+        Column("% of range", [100 * one.median_error_of_range for one in scores], digits=2),
+        Column("RMSEP", [one.rmsep for one in scores], file.unit, digits=2),
+        Column("% of range", [100 * one.rmsep_of_range for one in scores], digits=2),
+    ]
     title = "Errors of concentration with every level left out in turn (bold: the method used)"
-    return Table("errors", title, columns, rows, used)
+    used = [at for at, one in enumerate(methods) if one.key == file.calibration.method]
+    return Table("errors", title, columns, frozenset(used))
 
 
 def _short_limits(file: CalibratedFile) -> Table:
-    rows: list[list[Cell]] = []
-    for limit in file.limits:
-        by = limit.method if limit.detection else f"{limit.method} ({limit.said})"
-        ends = (limit.detection, limit.quantification)
-        rows.append([by, *(said_limit(one, file.unit) for one in ends)])
-    return Table("short_limits", "", ["limit by", "detection", "quantification"], rows)
+    found = file.limits
+    columns = [
+        Column(
+            "limit by",
+            [one.method if one.detection else f"{one.method} ({one.said})" for one in found],
+        ),
+        Column("detection", [limit_text(one.detection, file.unit) for one in found]),
+        Column("quantification", [limit_text(one.quantification, file.unit) for one in found]),
+    ]
+    return Table("short_limits", "", columns)
 
 
-def _remarks(file: CalibratedFile) -> str:
-    """Remarks on the errors."""
-    held = coverage(file.calibration.held(file.calibration.method))
-    said = f"The 90% intervals of {file.method} hold {held} of the left-out levels"
-    if file.calibration.method != "geonode":
-        said += f", the sets of geonode {coverage(file.calibration.held('geonode'))}"
+def _remarks_on_errors(file: CalibratedFile) -> str:
+    found = file.calibration
+    said = (
+        f"The 90% intervals of {file.method} contain {coverage_text(found.held(found.method))} of "
+        "the left-out levels"
+    )
+    if found.method != "geonode":
+        said += f", the sets of geonode {coverage_text(found.held('geonode'))}"
     said += "."
-    if ambiguous := sum(len(parts) > 1 for parts in file.calibration.sets["geonode"]):
+    if ambiguous := sum(len(parts) > 1 for parts in found.sets["geonode"]):
         said += (
             f" For {ambiguous} level{'s' * (ambiguous > 1)} two or more concentrations fit; a "
             "diluted sample tells which."
@@ -111,80 +158,86 @@ def _remarks(file: CalibratedFile) -> str:
     return said
 
 
-def _sections(
-    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table], saved: Path
-) -> list[Section]:
-    """All sections below the first screen."""
-    note = Markup('<p class="note" id="curve-note" aria-live="polite"></p>')
-    left_out: list[Part] = [drawn["residuals"], tables["calibration"], CHOSEN, tables["validation"]]
-    predicted: list[Part] = [_concentration(file), drawn["predicted"]]
-    used = ("controls", "unknowns", "standards", "validated")
-    unknown: list[Part] = [tables[name] for name in used if name in tables]
-    return [
-        Section("spectra", "Spectra", [drawn["spectra"]]),
-        Section("curve", "Calibration curve", [_wavelength(file), drawn["curve"], note]),
-        Section("residuals", "Residuals of left-out levels", left_out),
-        Section("diagnostics", "Diagnostics of PLS and PCR", _diagnostics(file, drawn, tables)),
-        Section("peaks", "Peaks", [tables["peaks"]]),
-        Section("predicted", "Predicted spectrum at any concentration", predicted),
-        Section("unknown", "Unknown spectra", [*unknown, by_command(saved)]),
-        Section("limits", "Limits of detection and quantification", [tables["limits"]]),
-        Section("next", "What to measure next", [NEXT, tables["next"]]),
-        Section("geometry", "Geometry", [GEOMETRY, drawn["posterior_metric"]]),
-    ]
-
-
-def _diagnostics(
-    file: CalibratedFile, drawn: dict[str, Figure], tables: dict[str, Table]
-) -> list[Part]:
+def _diagnostics(file: CalibratedFile, tables: dict[str, Table]) -> list[Part]:
     """Regression vector, influence of the levels, and the choice of components."""
     found, used = file.diagnostics, file.calibration.method
     without = "" if found.key == used else f" ({file.method}, the method used, has none)"
     return [
-        f"{NAMES[found.key]} with {components_said(found.components)}{without}. An estimate is the "
+        f"{NAMES[found.key]} with {components_text(found.components)}{without}. An estimate is the "
         "mean level plus the product of regression vector and deviation from the mean spectrum. "
         "The vector should be large where the substance absorbs, and smooth.",
-        drawn["regression"],
+        figures.regression(file),
         "A level right of the dashed line is unlike the others along the components. One above "
         "the other line has something that the components do not describe. The limits hold 95% of "
         "normal samples.",
-        drawn["influence"],
+        figures.influence(file),
         "Errors of left-out levels by number of components (dashed: the number used). The fewest "
         "from which the error no longer falls are safest.",
-        drawn["components"],
+        figures.components(file),
         tables["samples"],
     ]
 
 
-def _wavelength(file: CalibratedFile) -> Markup:
-    """A slider for one wavelength."""
-    drawn = drawn_places(file)
-    return Markup(
-        '<div class="controls"><label>wavelength <input type="range" id="wavelength" min="0" '
-        f'max="{len(drawn) - 1}" value="{(drawn < file.place).sum()}"> '
-        '<output id="wavelength-at"></output></label></div>'
-    )
-
-
-def _concentration(file: CalibratedFile) -> Markup:
-    """A slider and a number for one concentration."""
-    low, high = file.places[[0, -1]].tolist()
-    start = float(f"{file.places[len(file.places) // 2]:.4g}")
-    unit = "" if file.unit == "1" else escaped(file.unit)
-    return Markup(
-        '<div class="controls"><label>concentration <input type="range" id="concentration" min="0" '
-        'max="1000" value="500"></label><label><input type="number" id="concentration-number" '
-        f'step="any" min="{low:g}" max="{high:g}" value="{start:g}" aria-label="concentration"> '
-        f"{unit}</label></div>"
-    )
-
-
-def by_command(saved: Path) -> Markup:
-    """The command that estimates unknown spectra by a calibration file, and what it gives."""
-    words = ["geonode", "estimate", "unknown.csv", "--calibration", str(saved)]
-    return Markup(
-        "<p>Estimate unknown spectra with the calibration file beside this page:</p>\n"
-        f"<p><code>{escaped(shlex.join(words))}</code></p>\n"
-        "<p>It gives estimates with 90% sets and remarks; <code>--control</code> checks samples of "
-        "known concentration, and <code>--out</code> writes all of it with a record.</p>"
+def _of_several(file: MixtureFile, tables: dict[str, Table], command: Command) -> Page:
+    """The page of several substances."""
+    data = surfaces(file)
+    sliders = [Slider("wavelength", "wavelength", "surface", len(data["axis"]) - 1, data["start"])]
+    surface = "Signal that the response surface expects; points are samples."
+    if (steps := data["steps"]) > 1:
+        label = "other substances at"
+        sliders.append(Slider("others", label, "surface", steps - 1, steps // 2))
+        surface += " They may have other amounts of the other substances than the surface."
+    substances = [
+        Panels(mixture_figures.of_substance(file, place), name)
+        for place, name in enumerate(file.series.named)
+    ]
+    of_surfaces, designs = mixture_figures.of_pairs(file)
+    sections = [
+        Section("unknown", "Unknown spectra", [*_used(tables), command]),
+        Section(
+            "substances",
+            "Substances",
+            [
+                "First: every sample is estimated by a calibration without its composition. Bars "
+                "are 90% intervals; how wide they must be was found with these same samples. "
+                "Second: errors of these estimates by method (RMSEP); long bars are cut. Third: "
+                "the change of the signal per amount at the mean composition.",
+                *substances,
+            ],
+        ),
+        Section("surface", "Response surface", [surface, sliders, Panels(of_surfaces)]),
+        Section(
+            "design",
+            "Design",
+            [
+                "Amounts of the samples, and their convex hull: within it estimates are "
+                "interpolated, beyond it extrapolated.",
+                Panels(designs),
+            ],
+        ),
+        Section(
+            "next",
+            "What to prepare next",
+            [
+                "Mixtures that would make the response surface surer, each as if those before had "
+                "been measured. The gain is the share of its expected error that the mixture takes "
+                "away.",
+                tables["next"],
+            ],
+        ),
+        Section("left-out", "Left-out samples", tables["left_out"].parts(1)),
+    ]
+    if "record" in tables:
+        sections.append(Section("record", "Record", [tables["record"]]))
+    shown = ("RMSEP, combined", "RMSEP, PLS of each substance", "RMSEP, PLS2", "best method")
+    of_range = ("RMSEP of the range", "inside the intervals", "lowest", "highest")
+    errors = tables["errors"].only("substance", *shown, *of_range)
+    return Page(
+        f"{file.source}: calibration",
+        f"Calibration of {file.source}",
+        [errors, WORKBOOK_LINK],
+        sections,
+        Statement(file.sentence, file.is_sound),
+        data=data,
+        generator="geonode calibrate",
     )

@@ -1,45 +1,36 @@
-"""Tables of a calibration: the same cells for CSV, for the workbook and for the page."""
+"""Tables of a calibration of one substance."""
 
-from dataclasses import astuple
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool
-from scipy.signal import find_peaks
 
 from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.limits import Line
 from geonode.calibration.mixture_file import MixtureFile
+from geonode.calibration.peaks import peaks
 from geonode.calibration.verdict import NAMES
+from geonode.posterior.next_levels import Proposal
 from geonode.posterior.prior import COVERAGE
 from geonode.report.mixture_tables import mixture_tables
-from geonode.report.results import interval_columns, result_tables, set_text
-from geonode.report.table import Cell, Columns, Table
-from geonode.spectra.noise import noise_along_the_axis
-from geonode.spectra.series import Series, labelled
+from geonode.report.results import interval_columns, result_tables
+from geonode.storage.table import Cell, Column, Table
 from geonode.wording import quantity, share
-
-SMALLEST_PEAK = 0.03
-"""Prominence of a peak, of the range of its spectrum."""
-
-NOISES = 5.0
-"""Standard deviations of the noise that a peak must stand out by."""
-
-MOST_PEAKS = 12
-"""Peaks of a table; the most prominent."""
 
 
 def tables(file: CalibratedFile | MixtureFile) -> list[Table]:
     """All tables, the summary first."""
+    results = result_tables(file)
     if isinstance(file, MixtureFile):
-        return mixture_tables(file, result_tables(file))
-    made = [make(file) for make in (_summary, _levels, _methods)]
-    made += result_tables(file)
-    rest = [_left_out, _limits, _samples, _components, _regression, _peaks, _predicted, _spectra]
-    return made + [make(file) for make in (*rest, _next)]
+        return mixture_tables(file, results)
+    made = [_summary(file), _left_out_levels(file), _compared(file), *results]
+    rest = [_by_every_method, _limits, _influences, _errors_by_components]
+    rest += [_vector, _peaks, _predicted_spectra, _scans]
+    return [*made, *(make(file) for make in rest), _next_levels(file)]
 
 
-def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
+def limit_text(ends: tuple[float, float] | None, unit: str) -> str:
     """A limit, or the interval that it is in, in words."""
     if ends is None:
         return "none"
@@ -48,221 +39,208 @@ def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
     return numbers if unit == "1" else f"{numbers} {unit}"
 
 
-def _summary(file: CalibratedFile) -> Table:
-    series, verdict, unit = file.series, file.calibration.verdict, file.unit
-    low, high = series.axis[[0, -1]].tolist()
-    errors: list[list[Cell]] = []
-    for key in dict.fromkeys((file.calibration.method, "geonode")):
-        one, held = verdict.by_key(key), file.calibration.held(key)
-        errors += [
-            [f"{one.name}, median error of left-out levels", one.scores.median_absolute_error],
-            [f"{one.name}, RMSEP of left-out levels", one.scores.rmsep],
-            [f"{one.name}, RMSEP as share of the range", one.scores.rmsep_of_range],
-            [f"{one.name}, left-out levels inside their 90% intervals", float(held.sum())],
-        ]
-    limits: list[list[Cell]] = [
-        [f"limit of detection, {one.method}", said_limit(one.detection, unit)]
-        for one in file.limits
-    ]
-    rows: list[list[Cell]] = [
-        ["verdict", file.sentence],
-        ["unknowns by", file.method],
-        ["file", file.source],
-        ["levels", float(len(series.concentrations))],
-        ["lowest level", series.concentrations[0]],
-        ["highest level", series.concentrations[-1]],
-        ["unit of concentrations", "" if unit == "1" else unit],
-        ["wavelengths", float(len(series.axis))],
-        ["axis", f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")],
-        *errors,
-        ["wavelength of the straight line", float(series.axis[file.place])],
-        *limits,
-        ["made by", f"geonode {__version__} calibrate"],
-    ]
-    return Table("summary", "Summary", ["what", "value"], rows)
+def coverage_text(contained: Bool[np.ndarray, "level"]) -> str:
+    """Number of left-out levels inside their intervals, in words."""
+    return f"{contained.sum()} of {len(contained)} ({share(round(float(contained.mean()), 2))})"
 
 
-def _next(file: CalibratedFile) -> Table:
-    unit = file.unit
-    error = labelled("expected error there", file.series.labels["signal_unit"])
-    columns = [labelled("concentration", unit), error, "gain over the range"]
-    rows: list[list[Cell]] = [
-        [*one.amounts, one.expected_error, one.gain] for one in file.proposals
-    ]
-    return Table("next", "Levels to measure next, each after those before", columns, rows)
-
-
-def _levels(file: CalibratedFile) -> Table:
-    unit, calibration = file.unit, file.calibration
-    columns = [labelled("level", unit), "method", *interval_columns(unit)]
-    columns += [labelled("error", unit), "error relative to the level", "inside the interval"]
-    columns += interval_columns(unit, "geonode ")
-    columns += ["geonode ambiguous", "inside the set of geonode", labelled("geonode set90", unit)]
-    both = [
-        (calibration.verdict.by_key(key).estimates, calibration.sets[key], calibration.held(key))
-        for key in (calibration.method, "geonode")
-    ]
-    rows: list[list[Cell]] = []
-    for place, level in enumerate(calibration.concentrations.tolist()):
-        own, of_geonode = (
-            [float(found[place]), sets[place][0][0], sets[place][-1][1], bool(held[place])]
-            for found, sets, held in both
-        )
-        relative = own[0] / level - 1 if level else None
-        sets = calibration.sets["geonode"][place]
-        row: list[Cell] = [level, file.method, *own[:3], own[0] - level, relative, own[3]]
-        rows.append([*row, *of_geonode[:3], len(sets) > 1, of_geonode[3], set_text(sets)])
-    title = f"Left-out levels, estimated by {file.method} with {COVERAGE:.0%} intervals"
-    return Table("calibration", title, columns, rows)
-
-
-def _methods(file: CalibratedFile) -> Table:
-    verdict, unit = file.calibration.verdict, file.unit
-    columns = ["method", "use", labelled("median error", unit), "of the range"]
-    columns += [labelled("RMSEP", unit), "RMSEP of the range", "Q2", "p against the best"]
-    rows: list[list[Cell]] = [
-        [
-            one.name,
-            one.key == file.calibration.method,
-            *astuple(one.scores),  # in the order of the columns
-            verdict.p_value(one),
-        ]
-        for one in verdict.methods
-    ]
-    return Table("validation", "Methods, by levels that were left out", columns, rows)
-
-
-def _left_out(file: CalibratedFile) -> Table:
-    """Estimates of every level by all methods."""
-    verdict, unit = file.calibration.verdict, file.unit
-    columns: Columns = [(labelled("level", unit), verdict.levels)]
-    columns += [(labelled(one.name, unit), one.estimates) for one in verdict.methods]
-    return Table.of_columns("left_out", "Left-out levels, estimated by every method", columns)
-
-
-def _limits(file: CalibratedFile) -> Table:
-    unit = file.unit
-    ends = [labelled(f"{limit} {end}", unit) for limit in ("LOD", "LOQ") for end in ("low", "high")]
-    columns = ["by", *ends, "how, or why not"]
-    none = (None, None)
-    rows: list[list[Cell]] = [
-        [one.method, *(one.detection or none), *(one.quantification or none), one.said]
-        for one in file.limits
-    ]
-    return Table("limits", "Limits of detection and of quantification", columns, rows)
-
-
-def _samples(file: CalibratedFile) -> Table:
-    """Leverage and Q of every level."""
-    found, levels = file.diagnostics, file.series.concentrations
-    limits = [
-        ("leverage", found.leverages, found.leverage_limit),
-        ("Q", found.residuals, found.residual_limit),
-    ]
-    columns: Columns = [(labelled("level", file.unit), levels)]
-    for name, values, limit in limits:
-        columns += [(name, values), (f"limit of {name}", [limit] * len(levels))]
-    columns.append(("inside both limits", found.inside))
-    title = f"Levels by {NAMES[found.key]}, {components_said(found.components)}: 95% limits"
-    return Table.of_columns("samples", title, columns)
-
-
-def components_said(count: int) -> str:
+def components_text(count: int) -> str:
     """A number of components in words."""
     return f"{count} component{'' if count == 1 else 's'}"
 
 
-def _components(file: CalibratedFile) -> Table:
-    """Errors by number of components."""
+def gain_columns(found: Sequence[Proposal], signal_unit: str, gain: str) -> list[Column]:
+    """What is expected of the proposals for the next measurement."""
+    errors = Column("expected error there", [one.expected_error for one in found], signal_unit)
+    return [errors, Column(gain, [one.gain for one in found])]
+
+
+def _summary(file: CalibratedFile) -> Table:
+    series, verdict, unit = file.series, file.calibration.verdict, file.unit
+    low, high = series.axis[[0, -1]].tolist()
+    facts: list[tuple[str, Cell]] = [
+        ("verdict", file.sentence),
+        ("unknowns by", file.method),
+        ("file", file.source),
+        ("levels", len(series.concentrations)),
+        ("lowest level", float(series.concentrations[0])),
+        ("highest level", float(series.concentrations[-1])),
+        ("unit of concentrations", "" if unit == "1" else unit),
+        ("wavelengths", len(series.axis)),
+        ("axis", f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")),
+    ]
+    for key in dict.fromkeys((file.calibration.method, "geonode")):
+        one = verdict.by_key(key)
+        facts += [
+            (f"{one.name}, median error of left-out levels", one.scores.median_absolute_error),
+            (f"{one.name}, RMSEP of left-out levels", one.scores.rmsep),
+            (f"{one.name}, RMSEP as share of the range", one.scores.rmsep_of_range),
+            (
+                f"{one.name}, left-out levels inside their 90% intervals",
+                int(file.calibration.held(key).sum()),
+            ),
+        ]
+    facts.append(("wavelength of the straight line", float(series.axis[file.place])))
+    facts += [
+        (f"limit of detection, {one.method}", limit_text(one.detection, unit))
+        for one in file.limits
+    ]
+    facts.append(("made by", f"geonode {__version__} calibrate"))
+    return Table.of_facts("summary", "Summary", facts)
+
+
+def _left_out_levels(file: CalibratedFile) -> Table:
+    found, unit = file.calibration, file.unit
+    levels, key = found.concentrations, found.method
+    own, own_sets = found.verdict.by_key(key).estimates, found.sets[key]
+    of_geonode, sets = found.verdict.by_key("geonode").estimates, found.sets["geonode"]
+    errors = own - levels
+    relative = [
+        error / level if level else None for error, level in np.column_stack([errors, levels])
+    ]
+    columns = [
+        Column("level", levels, unit),
+        Column("method", [file.method] * len(levels)),
+        *interval_columns((own, *_ends(own_sets)), unit),
+        Column("error", errors, unit),
+        Column("error relative to the level", relative),
+        Column("inside the interval", found.held(key)),
+        *interval_columns((of_geonode, *_ends(sets)), unit, "geonode "),
+        Column("geonode ambiguous", [len(one) > 1 for one in sets]),
+        Column("inside the set of geonode", found.held("geonode")),
+        Column("geonode set90", sets, unit),
+    ]
+    title = f"Left-out levels, estimated by {file.method} with {COVERAGE:.0%} intervals"
+    return Table("calibration", title, columns)
+
+
+def _ends(sets: Sequence[Sequence[tuple[float, float]]]) -> tuple[list[float], list[float]]:
+    """Lowest and highest concentrations of sets."""
+    return [one[0][0] for one in sets], [one[-1][1] for one in sets]
+
+
+def _compared(file: CalibratedFile) -> Table:
+    verdict, unit = file.calibration.verdict, file.unit
+    methods = verdict.methods
+    scores = [one.scores for one in methods]
+    columns = [
+        Column("method", [one.name for one in methods]),
+        Column("use", [one.key == file.calibration.method for one in methods]),
+        Column("median error", [one.median_absolute_error for one in scores], unit),
+        Column("of the range", [one.median_error_of_range for one in scores]),
+        Column("RMSEP", [one.rmsep for one in scores], unit),
+        Column("RMSEP of the range", [one.rmsep_of_range for one in scores]),
+        Column("Q2", [one.q2 for one in scores]),
+        Column("p against the best", [verdict.p_value(one) for one in methods]),
+    ]
+    return Table("validation", "Methods, by levels that were left out", columns)
+
+
+def _by_every_method(file: CalibratedFile) -> Table:
+    verdict, unit = file.calibration.verdict, file.unit
+    columns = [Column("level", verdict.levels, unit)]
+    columns += [Column(one.name, one.estimates, unit) for one in verdict.methods]
+    return Table("left_out", "Left-out levels, estimated by every method", columns)
+
+
+def _limits(file: CalibratedFile) -> Table:
+    found, unit = file.limits, file.unit
+    detection, quantification = (
+        zip(*(ends or (None, None) for ends in of_all), strict=True)
+        for of_all in ([one.detection for one in found], [one.quantification for one in found])
+    )
+    names = (f"{limit} {end}" for limit in ("LOD", "LOQ") for end in ("low", "high"))
+    ends = zip(names, (*detection, *quantification), strict=True)
+    columns = [
+        Column("by", [one.method for one in found]),
+        *(Column(name, values, unit) for name, values in ends),
+        Column("how, or why not", [one.said for one in found]),
+    ]
+    return Table("limits", "Limits of detection and of quantification", columns)
+
+
+def _influences(file: CalibratedFile) -> Table:
+    """Leverage and Q of every level."""
+    found, levels = file.diagnostics, file.series.concentrations
+    columns = [
+        Column("level", levels, file.unit),
+        Column("leverage", found.leverages),
+        Column("limit of leverage", [found.leverage_limit] * len(levels)),
+        Column("Q", found.residuals),
+        Column("limit of Q", [found.residual_limit] * len(levels)),
+        Column("inside both limits", found.inside),
+    ]
+    title = f"Levels by {NAMES[found.key]}, {components_text(found.components)}: 95% limits"
+    return Table("samples", title, columns)
+
+
+def _errors_by_components(file: CalibratedFile) -> Table:
     errors = file.diagnostics.rmsecv
-    counts = np.arange(1.0, 1 + max(map(len, errors.values())))
-    columns: Columns = [("components", counts)]
+    most = max(map(len, errors.values()))
+    columns = [Column("components", range(1, 1 + most))]
     for key, of_key in errors.items():
-        padded = [*of_key.tolist(), *[None] * (len(counts) - len(of_key))]
-        columns.append((labelled(f"RMSECV of {NAMES[key]}", file.unit), padded))
-    title = "Errors of left-out levels by number of components"
-    return Table.of_columns("components", title, columns)
+        padded: list[Cell] = [*of_key.tolist(), *[None] * (most - len(of_key))]
+        columns.append(Column(f"RMSECV of {NAMES[key]}", padded, file.unit))
+    return Table("components", "Errors of left-out levels by number of components", columns)
 
 
-def _regression(file: CalibratedFile) -> Table:
+def _vector(file: CalibratedFile) -> Table:
     """Regression vector with the mean spectrum."""
     series, found = file.series, file.diagnostics
-    columns: Columns = [
-        (series.axis_label, series.axis),
-        (f"mean {series.signal_label}", series.signal.mean(axis=0)),
-        (f"regression vector of {NAMES[found.key]}", found.vector),
+    columns = [
+        Column(series.axis_label, series.axis),
+        Column(f"mean {series.signal_label}", series.signal.mean(axis=0)),
+        Column(f"regression vector of {NAMES[found.key]}", found.vector),
     ]
-    return Table.of_columns("regression", "Regression vector", columns)
+    return Table("regression", "Regression vector", columns)
 
 
-def _spectra(file: CalibratedFile) -> Table:
+def _scans(file: CalibratedFile) -> Table:
     """Every scan of the series, as it was calibrated with."""
-    series = file.series
-    level, scans = file.scans
-    columns: Columns = [(series.axis_label, series.axis)]
+    series, (level, scans) = file.series, file.scans
     names = [quantity(float(one), file.unit, 6) for one in series.concentrations[level]]
     order = np.argsort(level, kind="stable")
-    columns += [(name, scan) for name, scan in ((names[at], scans[at]) for at in order)]
-    title = f"Spectra of the levels: {series.signal_label}"
-    return Table.of_columns("spectra", title, columns)
+    columns = [Column(series.axis_label, series.axis)]
+    columns += [Column(names[at], scans[at]) for at in order]
+    return Table("spectra", f"Spectra of the levels: {series.signal_label}", columns)
 
 
 def _peaks(file: CalibratedFile) -> Table:
     series, unit = file.series, file.unit
-    axis_unit, signal_unit = series.labels["axis_unit"], series.labels["signal_unit"]
-    signal, levels = series.labels["signal"], series.concentrations[[0, -1]]
+    signal_unit, signal = series.labels["signal_unit"], series.labels["signal"]
+    at, prominences, widths = peaks(series)
+    lines = [Line.of(series, place) for place in at.tolist()]
+    low, high = series.concentrations[[0, -1]].tolist()
     per_level = unit if signal_unit == "1" else f"{signal_unit}/{unit}"
-    columns = [series.axis_label]
-    columns += [labelled(f"{signal} at {level:g}", signal_unit) for level in levels]
-    columns += [labelled("prominence", signal_unit)]
-    columns += [labelled("full width at half prominence", axis_unit)]
-    columns += [labelled("slope per concentration", per_level)]
-    columns += ["R2 of the line", "slope differs from zero"]
-    rows: list[list[Cell]] = []
-    for place, prominence, width in maxima(series):
-        line = Line.of(series, place)
-        ends = series.signal[[0, -1], place].tolist()
-        of_line = (line.slope, line.r2, line.is_sloped)
-        rows.append([float(series.axis[place]), *ends, prominence, width, *of_line])
-    level = quantity(float(levels[-1]), unit)
-    return Table("peaks", f"Peaks of the spectrum of {level}", columns, rows)
+    columns = [
+        Column(series.axis_label, series.axis[at]),
+        Column(f"{signal} at {low:g}", series.signal[0, at], signal_unit),
+        Column(f"{signal} at {high:g}", series.signal[-1, at], signal_unit),
+        Column("prominence", prominences, signal_unit),
+        Column("full width at half prominence", widths, series.labels["axis_unit"]),
+        Column("slope per concentration", [line.slope for line in lines], per_level),
+        Column("R2 of the line", [line.r2 for line in lines]),
+        Column("slope differs from zero", [line.is_sloped for line in lines]),
+    ]
+    return Table("peaks", f"Peaks of the spectrum of {quantity(high, unit)}", columns)
 
 
-def _predicted(file: CalibratedFile) -> Table:
-    series, unit = file.series, file.unit
-    _, half = file.predictions.band
-    columns: Columns = [(series.axis_label, series.axis)]
+def _predicted_spectra(file: CalibratedFile) -> Table:
+    series, (_, half) = file.series, file.predictions.band
+    columns = [Column(series.axis_label, series.axis)]
     for at in np.searchsorted(file.places, file.tabulated).tolist():
-        level = quantity(float(file.places[at]), unit, 4)
+        level = quantity(float(file.places[at]), file.unit, 4)
         spectrum = file.predictions.spectra[at]
-        ends = (spectrum - half[at], spectrum + half[at])
-        columns += zip(
-            (level, f"{level}, low90", f"{level}, high90"), (spectrum, *ends), strict=True
-        )
-    return Table.of_columns("predicted", "Predicted spectra with 90% intervals", columns)
+        columns += [
+            Column(level, spectrum),
+            Column(f"{level}, low90", spectrum - half[at]),
+            Column(f"{level}, high90", spectrum + half[at]),
+        ]
+    return Table("predicted", "Predicted spectra with 90% intervals", columns)
 
 
-def coverage(held: Bool[np.ndarray, "level"]) -> str:
-    """Number of left-out levels inside their intervals, in words."""
-    return f"{held.sum()} of {len(held)} ({share(round(float(held.mean()), 2))})"
-
-
-def maxima(series: Series) -> list[tuple[int, float, float]]:
-    """Peaks of the spectrum of the highest level; none where all maxima are noise.
-
-    Returns:
-        Index of the wavelength; height above the higher of the two minima beside it (signal unit);
-        width at half of that height (axis unit). Ascending.
-    """
-    spectrum, axis = series.signal[-1], series.axis
-    noise = noise_along_the_axis(axis, series.signal)
-    least = max(SMALLEST_PEAK * float(np.ptp(spectrum)), NOISES * noise)
-    if least == 0:
-        return []
-    places, found = find_peaks(spectrum, prominence=least, width=0)
-    at = np.arange(len(axis))
-    ends = (np.interp(found[f"{side}_ips"], at, axis) for side in ("right", "left"))
-    widths = np.subtract(*ends)
-    chosen = np.sort(np.argsort(-found["prominences"], kind="stable")[:MOST_PEAKS])
-    columns = (places[chosen], found["prominences"][chosen], widths[chosen])
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+def _next_levels(file: CalibratedFile) -> Table:
+    found, labels = file.proposals, file.series.labels
+    levels = Column("concentration", [one.amounts[0] for one in found], file.unit)
+    columns = [levels, *gain_columns(found, labels["signal_unit"], "gain over the range")]
+    return Table("next", "Levels to measure next, each after those before", columns)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from scipy.spatial import ConvexHull
 
 from geonode.calibration.mixture_file import METHODS, MixtureFile
-from geonode.report.calibration_figures import DASHES, DOTS, DRAWN
+from geonode.report.calibration_figures import DASHES, DOTS
 from geonode.report.kit import (
     INK,
     LINE,
@@ -26,6 +26,7 @@ from geonode.report.kit import (
     y_axis,
     zoom,
 )
+from geonode.report.live import AT_MOST
 from geonode.spectra.series import labelled
 from geonode.wording import number
 
@@ -97,7 +98,7 @@ def _methods(file: MixtureFile, place: int) -> Figure:
 
 def _pure(file: MixtureFile, place: int) -> Figure:
     """Spectrum of one substance: derivative of the signal by its amount, at the centre."""
-    series, at = file.series, sample(len(file.series.axis), DRAWN)
+    series, at = file.series, sample(len(file.series.axis), AT_MOST)
     name, unit = series.substances[place], series.units[place]
     x, line = x_axis("wavelength", series.axis_label), "change, 90% interval"
     title = f"d {series.labels['signal']} / d {labelled(name, unit)}"

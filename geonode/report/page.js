@@ -1,8 +1,9 @@
 'use strict';
-// Figures of a page: drawing, saving, and replacing their data.
+// Figures of a page: drawing, saving, and what follows its sliders.
 
 const views = {};
 const element = id => document.getElementById(id);
+const data = JSON.parse(element('data').textContent);
 const stem = document.title.split(':')[0].replace(/\.[^.]*$/, '');  // of the names of files
 
 async function unpacked(text) {
@@ -11,8 +12,8 @@ async function unpacked(text) {
   return new Response(stream).text();
 }
 
-// Numbers of a figure or a table, in base64.
-function numbersOf(text, Kind = Float64Array) {
+// Numbers in base64.
+function numbersOf(text, Kind = Float32Array) {
   return new Kind(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)).buffer);
 }
 
@@ -26,7 +27,7 @@ function shown(value, digits = 4) {
   return text.replaceAll('-', '−');
 }
 
-// Tables of the figures that follow a control, as functions by name.
+// Tables of the figures that follow a slider, as functions by name.
 const live = {};
 
 // Lay out again: the rows of a legend follow from the width, the margin from the labels drawn, and
@@ -92,6 +93,71 @@ function csvText(rows) {
   }).join(',')).join('\n') + '\n';
 }
 
+// The curve at a wavelength and the spectrum at a concentration, of one substance.
+function followOneSubstance({axis, axisUnit, places, levels, lines, ...packed}) {
+  const [slider, concentration, box] = ['wavelength', 'concentration', 'concentration-number'].map(element);
+  const [measured, predicted, half] = [packed.measured, packed.predicted, packed.half].map(text => numbersOf(text));
+  const n = axis.length;
+  // A number between two rows of some columns, at a place that need not be whole.
+  function mixed(numbers, place, columns = 1, column = 0) {
+    const at = Math.min(Math.floor(place), places.length - 2), share = place - at;
+    return (1 - share) * numbers[at * columns + column] + share * numbers[(at + 1) * columns + column];
+  }
+  function banded(place, column) {
+    const [middle, width] = [predicted, half].map(numbers => mixed(numbers, place, n, column));
+    return {predicted: middle, low: middle - width, high: middle + width};
+  }
+  function placeOf(value) {
+    let at = 0;
+    while (at < places.length - 2 && places[at + 1] <= value) at++;
+    return at + (value - places[at]) / (places[at + 1] - places[at]);
+  }
+  live.curve = () => {
+    const at = Number(slider.value), [constant, slope, r2, limit] = lines[at];
+    element('wavelength-at').textContent = `${shown(axis[at], 5)} ${axisUnit}`;
+    element('curve-note').textContent = `Line: signal = ${shown(constant, 3)} + ${shown(slope, 3)} × ` +
+      `concentration; R² ${shown(r2)}; limit of detection ${limit}.`;
+    return {
+      measured: levels.map((level, i) => ({concentration: level, signal: measured[i * n + at]})),
+      curve: places.map((value, i) => ({concentration: value, line: constant + slope * value, ...banded(i, at)})),
+    };
+  };
+  live.predicted = () => {
+    const place = placeOf(Number(box.value));
+    return {spectrum: axis.map((wavelength, i) => ({wavelength, ...banded(place, i)}))};
+  };
+  concentration.addEventListener('input', () => {
+    const place = concentration.value / concentration.max * (places.length - 1);
+    box.value = Number(mixed(places, place).toPrecision(4));
+  });
+  box.addEventListener('change', () => {
+    box.value = Math.min(Math.max(Number(box.value) || 0, places[0]), places[places.length - 1]);
+    concentration.value = Math.round(placeOf(Number(box.value)) / (places.length - 1) * concentration.max);
+    show('predicted');
+  });
+}
+
+// Response surfaces of several substances, at a wavelength and with amounts of the others.
+function followSeveralSubstances({axis, axisUnit, pairs, steps, cells, rank, low, ranges, ...packed}) {
+  const [slider, others] = ['wavelength', 'others'].map(element);
+  const [mean, loadings] = [packed.mean, packed.loadings].map(text => numbersOf(text));
+  const scores = numbersOf(packed.scores, Int16Array);
+  for (const [place, [one, other]] of pairs.entries()) live[`surface_${one}_${other}`] = () => {
+    const at = Number(slider.value), step = Number(others?.value ?? 0), rows = [];
+    element('wavelength-at').textContent = `${shown(axis[at], 5)} ${axisUnit}`;
+    if (others) element('others-at').textContent = `${100 * step / (steps - 1)} % of their ranges`;
+    const first = (place * steps + step) * cells * cells;
+    const edge = (substance, cell) => low[substance] + cell / cells * ranges[substance];
+    for (let cell = 0; cell < cells * cells; cell++) {
+      const [i, j] = [cell % cells, Math.floor(cell / cells)];
+      let signal = mean[at];
+      for (let k = 0; k < rank; k++) signal += loadings[at * rank + k] * scores[(first + cell) * rank + k];
+      rows.push({x: edge(one, i), x2: edge(one, i + 1), y: edge(other, j), y2: edge(other, j + 1), signal});
+    }
+    return {cells: rows};
+  };
+}
+
 async function start() {
   const script = document.createElement('script');
   script.textContent = await unpacked(element('library').textContent);
@@ -101,6 +167,13 @@ async function start() {
   element('undrawn').remove();
 }
 
+if (data.places) followOneSubstance(data);
+if (data.pairs) followSeveralSubstances(data);
+for (const slider of document.querySelectorAll('input[data-of]')) {
+  slider.addEventListener('input', () => {
+    Object.keys(live).filter(name => name.startsWith(slider.dataset.of)).forEach(show);
+  });
+}
 let settled;
 addEventListener('resize', () => {  // after Vega has taken the new width
   clearTimeout(settled);

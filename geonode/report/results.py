@@ -1,18 +1,18 @@
 """Results of a calibration in use: tables of estimates and checks, the record, and their files."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
-from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.mixture_file import MixtureFile
-from geonode.estimation.tables import alternatives_text, csv_text
-from geonode.report.table import Cell, Columns, Table
+from geonode.estimation.tables import alternatives_text
 from geonode.report.workbook import workbook
-from geonode.spectra.series import labelled
 from geonode.storage.atomic import remove, replacing, write_bytes
+from geonode.storage.table import SHOWN, Cell, Column, Table, number_text
 
 BESIDE = ("controls", "validated", "standards", "record")
 """Tables of results beside that of the unknowns."""
@@ -20,19 +20,40 @@ BESIDE = ("controls", "validated", "standards", "record")
 
 def result_tables(file: CalibratedFile | MixtureFile) -> list[Table]:
     """Tables of what the calibration was used on, and the record."""
-    made = {
-        _unknowns: file.unknowns,
+    unknowns = _unknown_mixtures if isinstance(file, MixtureFile) else _unknowns
+    made: dict[Any, Any] = {
+        unknowns: file.unknowns,
         _controls: file.controls,
         _validated: file.validations,
         _standards: file.correction,
-        _record: file.record,
     }
-    return [make(file) for make, there in made.items() if there]
+    tables = [make(file) for make, there in made.items() if there]
+    return [*tables, Table.of_facts("record", "Record", file.record)] if file.record else tables
 
 
-def interval_columns(unit: str, of: str = "") -> list[str]:
-    """Columns of a concentration with its 90% interval."""
-    return [labelled(f"{of}{name}", unit) for name in ("estimated", "low90", "high90")]
+def brief_unknowns(file: CalibratedFile | MixtureFile) -> Table:
+    """Unknown spectra with one column an amount: the estimate and its 90% interval, as text."""
+    names, found = _found(file)
+
+    def text(one: Any, place: int) -> str:
+        if not one.fits:
+            return "-"
+        amount, *ends = (number_text(number, SHOWN) for number in one.numbers[place])
+        return f"{alternatives_text(one.alternatives, SHOWN) or amount} ({' to '.join(ends)})"
+
+    amounts = [
+        Column(name or "estimated", [text(one, place) for one in found], file.unit)
+        for place, name in enumerate(file.substances)
+    ]
+    spectra = [Column("file", names), Column("spectrum", [one.name for one in found])]
+    columns = [*spectra, *amounts, Column("remark", _remarks(file))]
+    return Table("brief", "Unknown spectra, with 90% intervals", columns)
+
+
+def interval_columns(numbers: Sequence[Any], unit: str, of: str = "") -> list[Column]:
+    """Columns of estimates, and of the lower and upper ends of their 90% intervals."""
+    names = ("estimated", "low90", "high90")
+    return [Column(f"{of}{name}", one, unit) for name, one in zip(names, numbers, strict=True)]
 
 
 def files_of(out: Path) -> dict[str, Path]:
@@ -59,99 +80,121 @@ def write_results(file: CalibratedFile | MixtureFile, out: Path) -> None:
     with ExitStack() as files:  # all are written before one is replaced
         for table in tables:
             temporary = files.enter_context(replacing(paths.pop(table.name)))
-            temporary.write_text(csv_text(table.columns, table.rows), encoding="utf-8")
+            temporary.write_text(table.csv(), encoding="utf-8")
     for path in paths.values():
         if path.exists():
             remove(path)
 
 
-def set_text(sets: list[tuple[float, float]]) -> str:
-    """Intervals in words."""
-    return "; ".join(f"{low:.4g} to {high:.4g}" for low, high in sets)
+def _found(file: CalibratedFile | MixtureFile) -> tuple[list[str], list[Any]]:
+    """Names of the files of all unknown spectra, and their estimates."""
+    both = [(name, one) for name, of_file in file.unknowns for one in of_file]
+    return [name for name, _ in both], [one for _, one in both]
 
 
-def _unknowns(file: CalibratedFile | MixtureFile) -> Table:
-    unit = file.unit
+def _remarks(file: CalibratedFile | MixtureFile) -> list[str]:
+    """What must be known of every unknown spectrum."""
     failed = "a control failed" if not all(one.passed for one in file.controls) else ""
-    if isinstance(file, MixtureFile):
-        return _unknown_mixtures(file, failed)
-    columns = ["file", "spectrum", "method", *interval_columns(unit)]
-    columns += interval_columns(unit, "geonode ")
-    columns += ["ambiguous", "fits", "p", labelled("geonode set90", unit), "remark"]
-    corrected = [labelled("uncorrected", unit)] if file.correction else []
-    rows: list[list[Cell]] = []
-    for name, found in file.unknowns:
-        for one in found:
-            row = one.of_geonode
-            said = [file.range_remark(one.concentration), row.sentence("" if unit == "1" else unit)]
-            remark = "; ".join(part for part in (*said, failed) if part)
-            # No single number where two concentrations are as likely.
-            by_geonode = alternatives_text(row.alternatives) or row.mode
-            estimated = alternatives_text(one.alternatives) or one.concentration
-            numbers: list[Cell] = [estimated, one.low, one.high]
-            of_geonode: list[Cell] = [by_geonode, row.low, row.high, row.ambiguous, row.fits]
-            ends: list[Cell] = [row.p_value, set_text(row.sets), remark]
-            before: list[Cell] = [one.uncorrected] if corrected else []
-            rows.append([name, row.name, file.method, *numbers, *of_geonode, *ends, *before])
-    by = f"{file.method}, corrected by standards" if corrected else file.method
-    title = f"Unknown spectra, estimated by {by}, geonode beside it"
-    return Table("unknowns", title, columns + corrected, rows)
+    remarks = []
+    for one in _found(file)[1]:
+        if isinstance(file, MixtureFile):
+            said = [one.remark]
+        else:
+            unit = "" if file.unit == "1" else file.unit
+            said = [file.range_remark(one.concentration), one.of_geonode.sentence(unit)]
+        remarks.append("; ".join(part for part in (*said, failed) if part))
+    return remarks
 
 
-def _unknown_mixtures(file: MixtureFile, failed: str) -> Table:
-    """Unknown spectra; `failed` is said of all in the remark."""
-    columns = ["file", "spectrum", "fits", "remark"]
-    for name, unit in zip(file.series.substances, file.series.units, strict=True):
-        columns += [labelled(f"{name}{end}", unit) for end in ("", " low90", " high90")]
-    rows: list[list[Cell]] = []
-    for name, found in file.unknowns:
-        for one in found:
-            remark = "; ".join(part for part in (one.remark, failed) if part)
-            rows.append([name, one.name, one.fits, remark, *chain(*one.numbers)])
+def _unknowns(file: CalibratedFile) -> Table:
+    names, found = _found(file)
+    rows, unit = [one.of_geonode for one in found], file.unit
+    # No single number where two concentrations are as likely.
+    estimated = [alternatives_text(one.alternatives) or one.concentration for one in found]
+    by_geonode = [alternatives_text(one.alternatives) or one.mode for one in rows]
+    ends = ([one.low for one in found], [one.high for one in found])
+    ends_of_geonode = ([one.low for one in rows], [one.high for one in rows])
+    columns = [
+        Column("file", names),
+        Column("spectrum", [one.name for one in rows]),
+        Column("method", [file.method] * len(rows)),
+        *interval_columns((estimated, *ends), unit),
+        *interval_columns((by_geonode, *ends_of_geonode), unit, "geonode "),
+        Column("ambiguous", [one.ambiguous for one in rows]),
+        Column("fits", [one.fits for one in rows]),
+        Column("p", [one.p_value for one in rows]),
+        Column("geonode set90", [one.sets for one in rows], unit),
+        Column("remark", _remarks(file)),
+    ]
+    by = file.method
+    if file.correction:
+        columns.append(Column("uncorrected", [one.uncorrected for one in found], unit))
+        by += ", corrected by standards"
+    return Table("unknowns", f"Unknown spectra, estimated by {by}, geonode beside it", columns)
+
+
+def _unknown_mixtures(file: MixtureFile) -> Table:
+    names, found = _found(file)
+    columns = [
+        Column("file", names),
+        Column("spectrum", [one.name for one in found]),
+        Column("fits", [one.fits for one in found]),
+        Column("remark", _remarks(file)),
+    ]
+    numbers = np.array([one.numbers for one in found])  # unknown, substance, amount and ends
+    for place, (name, unit) in enumerate(
+        zip(file.series.substances, file.series.units, strict=True)
+    ):
+        columns += [
+            Column(f"{name}{end}", numbers[:, place, at], unit, group=name)
+            for at, end in enumerate(("", " low90", " high90"))
+        ]
     title = "Unknown spectra, all amounts estimated together, with 90% intervals"
-    return Table("unknowns", title, columns, rows)
+    return Table("unknowns", title, columns)
 
 
 def _controls(file: CalibratedFile | MixtureFile) -> Table:
-    unit = file.unit
-    columns = ["file", "control", labelled("known", unit), *interval_columns(unit)]
-    columns += ["fits", "passed"]
-    rows: list[list[Cell]] = []
-    for one in file.controls:
-        found = alternatives_text(one.alternatives) or one.estimated
-        rows.append([one.file, one.name, one.known, found, one.low, one.high, one.fits, one.passed])
-    return Table("controls", "Controls, which must lie in their 90% intervals", columns, rows)
+    found, unit = file.controls, file.unit
+    estimated = [alternatives_text(one.alternatives) or one.estimated for one in found]
+    ends = ([one.low for one in found], [one.high for one in found])
+    columns = [
+        Column("file", [one.file for one in found]),
+        Column("control", [one.name for one in found]),
+        Column("known", [one.known for one in found], unit),
+        *interval_columns((estimated, *ends), unit),
+        Column("fits", [one.fits for one in found]),
+        Column("passed", [one.passed for one in found]),
+    ]
+    return Table("controls", "Controls, which must lie in their 90% intervals", columns)
 
 
 def _validated(file: CalibratedFile | MixtureFile) -> Table:
-    unit, several = file.unit, len(file.validations) > 1
-    columns = [*["file"] * several, "spectrum", labelled("known", unit)]
-    columns += [*interval_columns(unit), labelled("error", unit), "inside the interval", "fits"]
-    rows: list[list[Cell]] = []
-    for found in file.validations:
-        each = np.column_stack([found.known, found.estimated, found.ends])
-        each = np.column_stack([each, found.estimated - found.known]).tolist()
-        of_each = zip(found.names, each, found.held.tolist(), found.fits.tolist(), strict=True)
-        names = [found.file] * several
-        rows += [[*names, name, *numbers, *said] for name, numbers, *said in of_each]
-    said = [one.sentence(unit) for one in file.validations]
+    found, unit = file.validations, file.unit
+    names = ("known", "estimated", "ends", "held", "fits")
+    each = (np.concatenate([getattr(one, name) for one in found]) for name in names)
+    known, estimated, ends, held, fits = each
+    files: list[Cell] = [one.file for one in found for _ in one.names]
+    columns = [
+        *[Column("file", files)] * (len(found) > 1),
+        Column("spectrum", [name for one in found for name in one.names]),
+        Column("known", known, unit),
+        *interval_columns((estimated, *ends.T), unit),
+        Column("error", estimated - known, unit),
+        Column("inside the interval", held),
+        Column("fits", fits),
+    ]
+    said = [one.sentence(unit) for one in found]
     title = ". ".join(f"{one[0].upper()}{one[1:]}" for one in said)
-    return Table("validated", title, columns, rows)
+    return Table("validated", title, columns)
 
 
 def _standards(file: CalibratedFile | MixtureFile) -> Table:
     assert file.correction
     found, unit = file.correction, file.unit
-    after = found.intercept + found.slope * found.estimated
-    columns: Columns = [("spectrum", found.names), (labelled("known", unit), found.known)]
-    columns += [
-        (labelled("estimated", unit), found.estimated),
-        (labelled("corrected", unit), after),
+    columns = [
+        Column("spectrum", found.names),
+        Column("known", found.known, unit),
+        Column("estimated", found.estimated, unit),
+        Column("corrected", found.intercept + found.slope * found.estimated, unit),
     ]
-    said = found.sentence(unit)
-    return Table.of_columns("standards", f"Estimates are {said}", columns)
-
-
-def _record(file: CalibratedFile | MixtureFile) -> Table:
-    rows: list[list[Cell]] = [[*one] for one in file.record]
-    return Table("record", "Record", ["what", "value"], rows)
+    return Table("standards", f"Estimates are {found.sentence(unit)}", columns)

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from geonode.report.table import Table
 
 from geonode.report.data import FLAT, MAP_COLUMNS, MAP_ROWS, MOST_NUMBERS
 from geonode.report.page import parts_html
 from geonode.report.sections import report_page
-from geonode.report.table import Table
 from tests.report.reading import Page
 from tests.report.run import NOT_MEASURED, Run
 
