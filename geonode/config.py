@@ -309,6 +309,22 @@ class ValidateParameters(Block):
     )
 
 
+class CalibrateParameters(Block):
+    """Calibration by which unknown spectra are estimated."""
+
+    method: str = Field(
+        default="auto",
+        description="what estimates unknowns, such as pls; auto: the simplest of the best",
+    )
+    allow_offset: bool = Field(
+        default=False, description="whether unknown spectra may be off by a constant; by geonode"
+    )
+    allow_scale: bool = Field(
+        default=False,
+        description="whether unknown spectra may be off by a factor near 1; by geonode",
+    )
+
+
 class BenchmarkParameters(Block):
     """Timing."""
 
@@ -352,4 +368,5 @@ class Parameters(Block):
     geodesics: GeodesicsParameters = GeodesicsParameters()
     decoders: DecodersParameters = DecodersParameters()
     validation: ValidateParameters = Field(default=ValidateParameters(), alias="validate")
+    calibrate: CalibrateParameters = CalibrateParameters()
     benchmark: BenchmarkParameters = BenchmarkParameters()

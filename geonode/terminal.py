@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
@@ -39,20 +39,6 @@ EXHAUSTED = {
 def printable(text: str) -> str:
     """Text with control and reordering characters escaped as by Python."""
     return "".join(one if one == "\n" or _is_shown(one) else repr(one)[1:-1] for one in text)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table with aligned columns.
-
-    Args:
-        rows: rows of equal length.
-    """
-    rows = [[" ".join(cell.split()) if "\n" in cell else cell for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def documentation(function: Callable[..., Any]) -> str:

@@ -14,19 +14,14 @@ import numpy as np
 import typer
 import xarray
 
-from geonode.calibration.pixels import MixturePixels
+from geonode.calibration.calibration_file import CalibrationFile
 from geonode.compute.device import all_alike, resolve
 from geonode.compute.threads import in_threads, one_thread
-from geonode.config import PrecisionParameters
-from geonode.estimation.curve import Curve
+from geonode.config import CalibrateParameters, PrecisionParameters
 from geonode.estimation.image import Image
-from geonode.estimation.maps import CurvePixels, Maps, Pixels
+from geonode.estimation.maps import Maps
 from geonode.estimation.posterior import CPU
-from geonode.learning.folds import leave_one_out
-from geonode.mixtures.mixture import MixtureCalibration
-from geonode.spectra.mixture_series import MixtureSeries
-from geonode.spectra.preprocessing import Preprocessing
-from geonode.spectra.series import read_series
+from geonode.spectra.series import Series, read_series
 from stages.paths import SPECTRA
 
 TURNS = 3
@@ -45,7 +40,10 @@ def main(
     substances: Annotated[int, typer.Option(help="Several: simulated mixtures of them.")] = 1,
 ) -> None:
     """Print the rates of maps of the series of the pipeline or of mixtures, turn by turn."""
-    pixels: Pixels = _of_pipeline() if substances == 1 else _of_mixtures(substances)
+    own, method = read_series(SPECTRA), "geonode"
+    if substances > 1:
+        own, method = _mixtures(substances), "auto"
+    pixels = CalibrationFile.of("series", own, CalibrateParameters(method=method)).model
     place, series = resolve(device, PrecisionParameters()).reference, pixels.series
     random = np.random.default_rng(0)
     levels = random.integers(0, len(series.signal), (side, side))
@@ -84,24 +82,18 @@ def main(
         typer.echo(f"largest differences to the CPU, over the largest of a layer: {each}")
 
 
-def _of_pipeline() -> CurvePixels:
-    series = read_series(SPECTRA)
-    whole = leave_one_out(len(series.concentrations))[-1]
-    return CurvePixels(Curve.of(series, whole, one_scan=True), series)
-
-
-def _of_mixtures(substances: int) -> MixturePixels:
+def _mixtures(substances: int) -> Series:
     """Samples whose response saturates, with the noise of the pixels."""
     random, axis = np.random.default_rng(0), np.linspace(200.0, 800.0, 601)
     amounts = random.uniform(0, 10, (SAMPLES, substances))
     centres = np.linspace(300, 700, substances)[:, None]
     signal = amounts / (10 + 0.3 * amounts) @ np.exp(-(((axis - centres) / 80) ** 2))
     signal += NOISE * random.normal(size=signal.shape)
-    named = [f"s{place}" for place in range(SAMPLES)], tuple("abcdef"[:substances])
     labels = {"signal": "signal", "signal_unit": "1", "axis": "wavelength", "axis_unit": "nm"}
-    units = ("1",) * substances
-    series = MixtureSeries(*named, units, amounts, axis, signal, labels, Preprocessing())
-    return MixturePixels(MixtureCalibration.of(signal, amounts), series)
+    labels["concentration_unit"] = "1"
+    names, units = tuple("abcdef"[:substances]), ("1",) * substances
+    samples = tuple(f"s{place}" for place in range(SAMPLES))
+    return Series(amounts, axis, signal, labels, names, units, samples)
 
 
 def _say(name: str, pixels: int, start: float) -> None:

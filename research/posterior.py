@@ -54,7 +54,7 @@ def _series() -> Series:
         signal += (levels / (levels + half))[:, None] * np.exp(-(((axis - centre) / width) ** 2))
     names = ("signal", "signal_unit", "axis", "axis_unit", "concentration_unit")
     labels = dict.fromkeys(names, "1")
-    return Series(levels, axis, signal, Chart.of("linear", None, levels), labels)
+    return Series.of_levels(levels, axis, signal, Chart.of("linear", None, levels), labels)
 
 
 if __name__ == "__main__":

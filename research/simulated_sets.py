@@ -120,7 +120,7 @@ def left_out(batch: Batch, report: Progress = silent) -> list[LeftOut]:
     folds, found = leave_one_out(batch.levels)[:-1], []
     for concentrations, spectra in zip(*(part.numpy() for part in simulated), strict=True):
         chart = Chart.of("linear", None, concentrations)
-        series = Series(concentrations, axis, spectra, chart, LABELS)
+        series = Series.of_levels(concentrations, axis, spectra, chart, LABELS)
         for fold, predicted in zip(
             folds, decoders.predict_left_out(folds, series, None), strict=True
         ):

@@ -13,6 +13,7 @@ METRIC = Path("data/metric.safetensors")
 CHRISTOFFEL = Path("data/christoffel.zarr")
 GEODESICS = Path("data/geodesics.zarr")
 DECODERS = Path("data/decoders.safetensors")
+CALIBRATION = Path("data/calibration.safetensors")
 CHECKPOINTS = Path("data/checkpoints")  # of unfinished trainings
 SHARED = Path("data/shared")  # between the processes of a running stage
 
@@ -30,5 +31,6 @@ PIPELINE = (
     "geodesics",
     "decoders",
     "validate",
+    "calibrate",
 )
 """Stages whose time counts as that of the pipeline, in order."""

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from geonode.estimation.tables import EstimateRow
 from typer.testing import CliRunner
 
-from geonode.commands.common import aligned
 from geonode.config import Parameters
-from geonode.estimation.tables import EstimateRow
 from geonode.terminal import logged, printable
+from geonode.wording import aligned
 from stages.command import stage
 from tests.commands.calling import call
 from tests.stages.conftest import assert_refused

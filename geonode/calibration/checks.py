@@ -16,7 +16,7 @@ Source: ISO 12099:2017 (bias, slope, RMSEP, and the correction).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,7 @@ from jaxtyping import Bool, Float
 from scipy.special import bdtr, stdtrit  # scipy.stats takes 0.3 s to import
 
 from geonode.errors import SpectraError
+from geonode.estimation.estimates import Estimate
 from geonode.posterior.prior import COVERAGE
 from geonode.wording import number, quantity
 
@@ -188,6 +189,22 @@ class Correction:
         half = self.slope * np.abs(ends - estimates[:, None])
         half = np.hypot(half, of_line[:, None])
         return middle, middle[:, None] + half * np.array([-1.0, 1.0])
+
+    def of(self, estimate: Estimate) -> Estimate:
+        """Corrected estimate of one substance; what geonode finds beside it is not corrected."""
+        (amount,), (parts,) = estimate.amounts, estimate.sets
+        ends = np.array(parts)
+        (middle,), _ = self.applied(np.array([amount]), ends[:1])
+        about = np.array([amount]) if len(parts) == 1 else ends.mean(axis=1)
+        alternatives = self.intercept + self.slope * np.array(estimate.alternatives)
+        sets = [(low, high) for low, high in self.applied(about, ends)[1].tolist()]
+        return replace(
+            estimate,
+            amounts=[float(middle)],
+            sets=[sets],
+            alternatives=alternatives.tolist(),
+            uncorrected=estimate.amounts,
+        )
 
     def sentence(self, unit: str) -> str:
         """Sentence on the correction: its line, and what it leaves of the standards."""

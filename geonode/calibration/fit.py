@@ -1,6 +1,7 @@
 """Calibration: methods are compared on left-out samples, and one of them estimates."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class Calibration:
         fitted: the methods but geonode, by key of `NAMES`.
         curve: of geonode; None: there are too many levels, or too few.
         absent: why geonode takes no part.
-        verdict: on all methods that took part.
+        left_out: estimates of the samples without those of their fold, by method that took part.
         method: which estimates, a key of `NAMES`.
         law: of its errors; None: it is geonode.
         sets: 90% intervals of the samples left out, by method: the one that estimates, and geonode.
@@ -61,7 +62,7 @@ class Calibration:
     fitted: dict[str, Fitted]
     curve: Curve | None
     absent: str
-    verdict: Verdict
+    left_out: dict[str, Samples]
     method: str
     law: ErrorLaw | None
     sets: dict[str, Sets]
@@ -142,7 +143,12 @@ class Calibration:
             sets[chosen] = intervals_left_out(concentrations, errors, leverages, groups, one)
             away = one.estimates(scan) - one.estimates(spectra)[of]
             law = ErrorLaw.of(concentrations[of], errors[of] + away, leverages[of], groups[of])
-        return cls(concentrations, found, curve, absent, verdict, chosen, law, sets)
+        return cls(concentrations, found, curve, absent, estimates, chosen, law, sets)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Verdict on all methods that took part."""
+        return Verdict.of(self.concentrations, self.left_out)
 
     @one_thread()
     def estimate(

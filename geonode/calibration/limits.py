@@ -77,18 +77,19 @@ class Limit:
     quantification: tuple[float, float] | None = None
 
 
-def limits(series: Series, calibration: Calibration, curve: Curve) -> list[Limit]:
-    """Limits by every method.
+def limits(series: Series, calibration: Calibration) -> list[Limit]:
+    """Limits by every method that takes part.
 
     Args:
         series: what was measured.
         calibration: of its levels.
-        curve: of geonode.
     """
     verdict, of_pls = calibration.verdict, calibration.fitted["pls"]
     line = Line.of(series, most_sensitive(series.concentrations, series.signal))
     better = {method.name for method in verdict.methods if verdict.counts(method)}
-    multivariate = [pls_limit(series, of_pls), curve_limit(series, curve)]
+    multivariate = [pls_limit(series, of_pls)]
+    if calibration.curve is not None:
+        multivariate.append(curve_limit(series, calibration.curve))
     return [line.limit(), line.din_limit(), line.blank_limit()] + [
         one if one.method in better else Limit(one.method, GUESSED) for one in multivariate
     ]
@@ -213,7 +214,7 @@ class Line:
         steps = np.diff(self.series.signal[:3, self.place]) * np.sign(self.slope)
         if (steps > 0).all():
             return None
-        unit = self.series.labels["concentration_unit"]
+        unit = self.series.unit
         low, high = (quantity(self.series.concentrations[at], unit) for at in (0, 2))
         verb = "rise" if self.slope > 0 else "fall"
         return f"from {low} to {high} the signal does not {verb} as the line does"
@@ -283,7 +284,7 @@ def pls_limit(series: Series, fitted: Fitted) -> Limit:
 
 def curve_limit(series: Series, curve: Curve) -> Limit:
     """Smallest concentration that the posterior distinguishes from zero."""
-    name, unit = "geonode", series.labels["concentration_unit"]
+    name, unit = "geonode", series.unit
     if series.concentrations[0] > 0:
         return Limit(name, "no blank was measured")
     inside = curve.inside & (curve.concentrations > 0)

@@ -8,23 +8,22 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from geonode import __version__
-from geonode.calibration.calibrated_file import AnyCalibration, read_unknown
+from geonode.calibration.calibration_file import CalibrationFile, M, read_unknown
 from geonode.calibration.checks import Control, Correction, Validation
-from geonode.config import SpectraParameters
+from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.axis import require_axis
 from geonode.progress import Progress, silent
 from geonode.reading.files import FORMATS, UNCHOSEN, Choices, errors_naming, read_known
 from geonode.reading.headers import same_unit
-from geonode.reading.series_file import read_mixtures
+from geonode.reading.series_file import has_several_amounts, known_sheet, samples_of
 from geonode.reading.sheet import plain_name
-from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.quantities import UNSAID, in_quantity, quantity_of
 from geonode.spectra.series import Series
 from geonode.spectra.table import Spectra
@@ -33,8 +32,6 @@ from geonode.wording import listed, quantity
 OPTIONS = "options"
 WILD = ("*", "?", "[")
 WORKBOOK = ".xlsx"
-
-C = TypeVar("C", bound=AnyCalibration[Any])
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +49,7 @@ class Known:
     amounts: Float[np.ndarray, "spectrum substance"]
 
     @classmethod
-    def read(
-        cls, file: Path, series: Series | MixtureSeries, choices: Choices = UNCHOSEN
-    ) -> "Known":
+    def read(cls, file: Path, series: Series, choices: Choices = UNCHOSEN) -> "Known":
         """Read a file of known amounts, in the units of a series, as one of that is read.
 
         Raises:
@@ -62,16 +57,14 @@ class Known:
                 is another; or an amount is out of the range of the series.
         """
         choices = _suiting(file, choices)
-        if isinstance(series, MixtureSeries):
-            spectra, amounts, units = _mixtures(file, choices, series.substances)
-            known, expected, substances = series.amounts, series.units, series.substances
-        else:
+        if series.is_of_one:
             spectra, levels, unit = read_known(file, choices)
-            amounts, units = levels[:, None], (unit or "1",)
-            known, expected = series.concentrations[:, None], (series.labels["concentration_unit"],)
-            substances = ("",)
+            amounts, units = levels[:, None], [unit or "1"]
+        else:
+            spectra, amounts, units = _mixtures(file, choices, series.substances)
         with errors_naming(file):
-            each = zip(substances, amounts.T, known.T, units, expected, strict=True)
+            columns = amounts.T, series.amounts.T, units, series.units
+            each = zip(series.substances, *columns, strict=True)
             for substance, column, own, unit, one in each:
                 if "1" not in (unit, one) and not same_unit(unit, one):
                     raise SpectraError(
@@ -114,7 +107,7 @@ class Routine:
     @classmethod
     def read(
         cls,
-        series: Series | MixtureSeries,
+        series: Series,
         unknowns: list[Path],
         controls: list[str],
         validation: Path | None,
@@ -138,7 +131,7 @@ class Routine:
             ParameterError: a control is no number, or none of the spectra; or there are standards
                 of several substances.
         """
-        several = series.substances if isinstance(series, MixtureSeries) else ()
+        several = () if series.is_of_one else series.substances
         if several and standards:
             expected = "none: a line corrects one substance, which calibrate --target NAME takes"
             raise ParameterError(OPTIONS, "--standards", str(standards), expected)
@@ -167,7 +160,7 @@ class Routine:
         asked |= {f"conversion of {path}": said for path, said in done.items()}
         return cls(spectra, dict(known), judge, correct, asked, files)
 
-    def used(self, file: C, report: Progress = silent) -> C:
+    def used(self, file: CalibrationFile[M], report: Progress = silent) -> CalibrationFile[M]:
         """A calibration, corrected by the standards, with all estimates.
 
         Args:
@@ -278,7 +271,7 @@ def _control(text: str, several: Sequence[str]) -> tuple[str, list[float]]:
 
 def _mixtures(
     file: Path, choices: Choices, substances: tuple[str, ...]
-) -> tuple[Spectra, Float[np.ndarray, "spectrum substance"], tuple[str, ...]]:
+) -> tuple[Spectra, Float[np.ndarray, "spectrum substance"], list[str]]:
     """Spectra of a table of mixtures as they were measured, with the amounts of substances.
 
     Raises:
@@ -293,15 +286,16 @@ def _mixtures(
         target=choices.target,
         concentration_unit=None,
     )
-    found = read_mixtures(asked)
+    sheet = known_sheet(asked)
+    found = samples_of(sheet, asked)[2] if has_several_amounts(sheet) else None
     if found is None or {*found.substances} != {*substances}:
         there = "one amount, or none" if found is None else listed([*found.substances])
         raise SpectraError(f"{file}: found {there}, expected amounts of {listed([*substances])}")
     places = [found.substances.index(one) for one in substances]
     about = found.axis, found.labels["axis"], found.labels["axis_unit"]
     quantity = quantity_of(found.labels["signal"])
-    spectra = Spectra(found.samples, *about, found.signal, np.empty(0), quantity)
-    return spectra, found.amounts[:, places], tuple(found.units[at] for at in places)
+    spectra = Spectra([*found.samples], *about, found.signal, np.empty(0), quantity)
+    return spectra, found.amounts[:, places], [found.units[at] for at in places]
 
 
 # the record
@@ -341,13 +335,13 @@ def unchanged(*paths: Path) -> Iterator[dict[Path, str]]:
 
 
 def about_series(
-    parameters: SpectraParameters, method: str, files: dict[Path, str]
+    parameters: SpectraParameters, how: CalibrateParameters, files: dict[Path, str]
 ) -> dict[str, str]:
     """Source and options of a calibration, for its file, with the checksums of what was read.
 
     Args:
         parameters: of the series; those that were given are told.
-        method: as it was asked for.
+        how: it is calibrated; other values than the defaults are told, and the method.
         files: SHA-256 of what was read.
     """
     about = {"calibration made by": f"geonode {__version__}"}
@@ -358,11 +352,13 @@ def about_series(
         about[name] = value if isinstance(value, str) else json.dumps(value)
         if key in ("source", "concentrations"):
             about[f"{name}, SHA-256"] = files[Path(value)]
-    return about | {"option method": method}
+    others = how.model_dump(exclude_defaults=True, exclude={"method"})
+    given = {f"option {key.replace('_', '-')}": json.dumps(value) for key, value in others.items()}
+    return about | {"option method": how.method} | given
 
 
 def record(
-    file: AnyCalibration[Any],
+    file: CalibrationFile[Any],
     calibration: tuple[str, str],
     files: dict[Path, str],
     asked: dict[str, Any],

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from geonode.config import SpectraParameters
+from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError
 from geonode.parameter_types import Format
 from geonode.progress import is_quiet, quietly
@@ -38,9 +38,8 @@ NAMED = 5
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose")
 """Options that may stand before and after the name of a command."""
 
-PARAMETER = re.compile(
-    rf"\bspectra\.({'|'.join(SpectraParameters.model_fields)})\b(?::(?= (?:mask|marks)\b))?"
-)
+_FIELDS = "|".join([*SpectraParameters.model_fields, *CalibrateParameters.model_fields])
+PARAMETER = re.compile(rf"\b(?:spectra|calibrate)\.({_FIELDS})\b(?::(?= (?:mask|marks)\b))?")
 
 Root = Annotated[
     Path, typer.Option("--root", metavar="DIR", help="Folder of the pipeline, with dvc.yaml.")

@@ -3,7 +3,8 @@
 from dataclasses import asdict
 
 from geonode.commands.common import AsJson, echo_json
-from geonode.terminal import aligned, tell
+from geonode.terminal import tell
+from geonode.wording import aligned
 
 
 def devices(as_json: AsJson = False) -> None:

@@ -7,26 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from ruamel.yaml.error import YAMLError
 
-from geonode.commands.common import (
-    MOST_LINES,
-    AsJson,
-    Context,
-    Overwrite,
-    echo_json,
-    note,
-    refuse_given,
-)
-from geonode.config import SpectraParameters
+from geonode.commands.common import MOST_LINES, AsJson, Overwrite, echo_json, note
+from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.progress import bar
 from geonode.terminal import refuse, tell
 
 if TYPE_CHECKING:
-    from geonode.calibration.calibrated_file import CalibratedFile
-    from geonode.calibration.mixture_file import MixtureFile
-    from geonode.spectra.mixture_series import MixtureSeries
-    from geonode.spectra.series import Series
+    from geonode.calibration.calibration_file import CalibrationFile
 
 ENDING = "_calibration"
 
@@ -87,6 +76,12 @@ User = Annotated[str | None, typer.Option(metavar="NAME", help="Who, for the rec
 Method = Annotated[
     str, typer.Option(help="What estimates unknowns, such as pls; auto: the simplest of the best.")
 ]
+AllowOffset = Annotated[
+    bool, typer.Option("--allow-offset", help="Unknowns may be off by a constant; by geonode.")
+]
+AllowScale = Annotated[
+    bool, typer.Option("--allow-scale", help="Or by a factor near 1; by geonode.")
+]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -108,16 +103,19 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Say how a file of spectra is understood, how noisy it is, and which parameters read it."""
-    from geonode.commands.mixture_design import inspect_mixtures  # noqa: PLC0415
+    from geonode.mixtures.inspected import MixtureInspection  # noqa: PLC0415
     from geonode.reading.files import Choices  # noqa: PLC0415
-    from geonode.reading.inspection import inspect_file, options_of  # noqa: PLC0415
+    from geonode.reading.inspection import Inspection, inspect_sheet, options_of  # noqa: PLC0415
+    from geonode.reading.series_file import has_several_amounts, known_sheet  # noqa: PLC0415
 
     choices = Choices(sheet, concentrations, replicates, target)
-    chosen = asdict(choices)
-    parameters = spectra_parameters(file, window=window, missing=missing, **chosen)
-    if inspect_mixtures(parameters, options_of(file, window, choices), as_json=as_json):
-        return
-    found = inspect_file(file, window=window, missing=missing, choices=choices)
+    parameters = spectra_parameters(file, window=window, missing=missing, **asdict(choices))
+    read = known_sheet(parameters)
+    found: Inspection | MixtureInspection
+    if has_several_amounts(read):
+        found = MixtureInspection.of(read, parameters, options_of(file, window, choices))
+    else:
+        found = inspect_sheet(file, read, window, missing, choices)
     if as_json:
         echo_json(found.to_json())
     else:
@@ -125,7 +123,6 @@ def inspect(
 
 
 def calibrate(
-    context: Context,
     file: KnownSpectra,
     unknown: Unknowns = None,
     out: Out = None,
@@ -140,6 +137,8 @@ def calibrate(
     replicates: RenamedColumns = "ask",
     target: Target = None,
     method: Method = "auto",
+    allow_offset: AllowOffset = False,
+    allow_scale: AllowScale = False,
     control: Controls = None,
     validation: ValidationFile = None,
     user: User = None,
@@ -153,11 +152,10 @@ def calibrate(
     for `geonode estimate --calibration` (calibration.safetensors). The exit status is 1 if a
     control or the validation failed.
     """
-    from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
+    from geonode.calibration.calibration_file import CalibrationFile, model_of  # noqa: PLC0415
     from geonode.calibration.routine import Routine, about_series, unchanged  # noqa: PLC0415
-    from geonode.calibration.verdict import NAMES  # noqa: PLC0415
     from geonode.reading.files import Choices  # noqa: PLC0415
-    from geonode.reading.series_file import read_mixtures, read_series_csv  # noqa: PLC0415
+    from geonode.reading.series_file import read_measured  # noqa: PLC0415
     from geonode.report.calibration_files import (  # noqa: PLC0415
         require_folder,
         write_calibration,
@@ -165,8 +163,6 @@ def calibrate(
     from geonode.report.mixture_tables import errors_table  # noqa: PLC0415
     from geonode.report.results import brief_unknowns  # noqa: PLC0415
 
-    if method not in (known := ["auto", *NAMES]):
-        raise ParameterError("options", "--method", method, ", ".join(known))
     parameters = spectra_parameters(
         file,
         quantity=quantity,
@@ -180,55 +176,29 @@ def calibrate(
         replicates=replicates,
         target=target,
     )
+    how = CalibrateParameters(method=method, allow_offset=allow_offset, allow_scale=allow_scale)
     folder = out or Path(f"{file.stem}{ENDING}")
     with unchanged(file, *([concentrations] if concentrations else [])) as read:
-        if (mixtures := read_mixtures(parameters)) is not None:
-            expected = "none: several amounts are calibrated together; --target NAME takes one"
-            refuse_given(context, ("method",), expected)
-        series = mixtures or read_series_csv(parameters)
+        series = read_measured(parameters)
     choices = Choices(sheet, concentrations, replicates, target)
     routine = Routine.read(series, unknown or [], control or [], validation, None, choices)
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
-    found = _calibrated(file.name, series, method)
-    found = routine.used(replace(found, about=about_series(parameters, method, read)))
+    with bar("calibrating", model_of(series).steps(series)) as report:
+        found = CalibrationFile.of(file.name, series, how, report)
+    found = routine.used(replace(found, about=about_series(parameters, how, read)))
     write_calibration(found, folder, routine, user)
     failed = tell_checks(found)
-    tell(found.sentence)
-    if isinstance(found, MixtureFile):
-        shown = ("substance", "RMSEP, combined", "RMSEP, PLS of each substance", "RMSEP, PLS2")
-        tell("\n".join(["", *errors_table(found).only(*shown, "best method").lines()]))
+    tell(found.model.sentence)
+    if not series.is_of_one:
+        shown = ("RMSEP, combined", "RMSEP, PLS of each substance", "RMSEP, PLS2", "best method")
+        tell("\n".join(["", *errors_table(found.model).only("substance", *shown).lines()]))
     if routine.unknowns:
-        where = "in the table of unknowns"
-        tell("\n".join(["", *brief_unknowns(found).lines(MOST_LINES, where)]))
+        lines = brief_unknowns(found).lines(MOST_LINES, "in the table of unknowns")
+        tell("\n".join(["", *lines]))
     by = f", unknowns estimated by {found.method}" if routine.unknowns else ""
-    note(f"{found.counted} calibrated{by} -> {folder / 'index.html'}")
+    note(f"{found.model.counted} calibrated{by} -> {folder / 'index.html'}")
     if failed:
         raise typer.Exit(1)
-
-
-def _calibrated(
-    name: str, series: "Series | MixtureSeries", method: str
-) -> "CalibratedFile | MixtureFile":
-    """Calibration with the series of a file, or with its mixtures."""
-    from geonode.calibration.calibrated_file import CalibratedFile  # noqa: PLC0415
-    from geonode.calibration.mixture_file import MixtureFile  # noqa: PLC0415
-    from geonode.spectra.series import Series  # noqa: PLC0415
-
-    if isinstance(series, Series):
-        with bar("calibrating", CalibratedFile.steps(series)) as report:
-            return CalibratedFile.of(name, series, method=method, report=report)
-    with bar("calibrating", MixtureFile.steps(series)) as report:
-        return MixtureFile.of(name, series, report)
-
-
-def tell_checks(found: "CalibratedFile | MixtureFile") -> bool:
-    """Say how controls and validation came out, failed ones in red; whether one failed."""
-    for control in found.controls:
-        (tell if control.passed else refuse)(control.sentence(found.unit))
-    for judged in found.validations:
-        (refuse if judged.fails else tell)(judged.sentence(found.unit))
-    passed = [control.passed for control in found.controls]
-    return not all(passed) or any(judged.fails for judged in found.validations)
 
 
 def next_levels(
@@ -255,8 +225,7 @@ def next_levels(
     from geonode.mixtures.forward import ForwardModel  # noqa: PLC0415
     from geonode.mixtures.next_compositions import propose_mixtures  # noqa: PLC0415
     from geonode.posterior.next_levels import propose  # noqa: PLC0415
-    from geonode.reading.series_file import read_mixtures, read_series_csv  # noqa: PLC0415
-    from geonode.spectra.series import labelled  # noqa: PLC0415
+    from geonode.reading.series_file import read_measured  # noqa: PLC0415
     from geonode.storage.table import Column, Table  # noqa: PLC0415
 
     parameters = spectra_parameters(
@@ -270,29 +239,37 @@ def next_levels(
         replicates=replicates,
         target=target,
     )
-    if (mixtures := read_mixtures(parameters)) is not None:
-        with errors_of_file(file.name):
-            design = Design.of(mixtures.amounts, mixtures.substances)
-            found = propose_mixtures(ForwardModel.of(design, mixtures.signal), count)
-        named = mixtures.named
-        content: dict[str, Any] = {"substances": mixtures.substances, "units": mixtures.units}
-    else:
-        series = read_series_csv(parameters)
+    series = read_measured(parameters)
+    if series.is_of_one:
         with bar("comparing concentrations", count) as report:
             found = propose(series.concentrations, series.signal, count, report)
-        content = {"unit": series.labels["concentration_unit"]}
-        named = [labelled("concentration", content["unit"])]
+        content: dict[str, Any] = {"unit": series.unit}
+    else:
+        with errors_of_file(file.name):
+            design = Design.of(series.amounts, series.substances)
+            found = propose_mixtures(ForwardModel.of(design, series.signal), count)
+        content = {"substances": series.substances, "units": series.units}
     if as_json:
         rows = [one._asdict() | {"gain": one.gain} for one in found]
-        if mixtures is None:
+        if series.is_of_one:
             rows = [{"concentration": one.pop("amounts")[0], **one} for one in rows]
         echo_json(content | {"next": rows})
         return
     amounts = zip(*(one.amounts for one in found), strict=True)
-    columns = [Column(*one) for one in zip(named, amounts, strict=True)]
+    columns = [Column(*one) for one in zip(series.named, amounts, strict=True)]
     columns.append(Column("error there", [one.expected_error for one in found], digits=3))
     columns.append(Column("gain", [f"{one.gain:.0%}" for one in found]))
     tell("\n".join(Table("next", "What to measure next", columns).lines()))
+
+
+def tell_checks(found: "CalibrationFile[Any]") -> bool:
+    """Report how controls and validation came out, failed ones in red; whether one failed."""
+    for control in found.controls:
+        (tell if control.passed else refuse)(control.sentence(found.unit))
+    for judged in found.validations:
+        (refuse if judged.fails else tell)(judged.sentence(found.unit))
+    passed = [control.passed for control in found.controls]
+    return not all(passed) or any(judged.fails for judged in found.validations)
 
 
 def spectra_parameters(file: Path, **options: Any) -> SpectraParameters:

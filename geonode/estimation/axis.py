@@ -14,12 +14,10 @@ from scipy.interpolate import PchipInterpolator
 
 from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
+from geonode.estimation.estimates import CalibrationModel, Ends
 from geonode.estimation.image import Image
-from geonode.estimation.posterior import estimate
-from geonode.mixtures.mixture import MixtureCalibration
 from geonode.reading.headers import axis_kind, unknown_unit
 from geonode.spectra.common_axis import WIDEST_GAP, gap_around, interpolated, is_same, tolerance
-from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.noise import noise_along_the_axis
 from geonode.spectra.series import Series
 from geonode.spectra.table import Spectra
@@ -42,7 +40,7 @@ EVERY = 8
 """Shifted spectra are compared with every eighth node of the curve."""
 
 
-def require_axis(series: Series | MixtureSeries, spectra: Spectra | Image) -> None:
+def require_axis(series: Series, spectra: Spectra | Image) -> None:
     """Refuse spectra without values at some wavelengths of a series.
 
     Raises:
@@ -82,7 +80,7 @@ def require_axis(series: Series | MixtureSeries, spectra: Spectra | Image) -> No
 
 
 def prepared(
-    series: Series | MixtureSeries,
+    series: Series,
     axis: Float[np.ndarray, "found"],
     values: Float[np.ndarray, "spectrum found"],
 ) -> Float[np.ndarray, "spectrum wavelength"]:
@@ -103,9 +101,7 @@ def prepared(
     return series.preprocessing.transform(series.axis, interpolated(axis, double, series.axis))
 
 
-def own_values(
-    series: Series | MixtureSeries, spectra: Spectra
-) -> Float[np.ndarray, "spectrum wavelength"]:
+def own_values(series: Series, spectra: Spectra) -> Float[np.ndarray, "spectrum wavelength"]:
     """Spectra that passed `require_axis`, as `prepared` does.
 
     Raises:
@@ -115,21 +111,17 @@ def own_values(
     return series.preprocessing.require(series.axis, values, spectra.names)
 
 
-def require_resolution(
-    law: Curve | MixtureCalibration,
-    series: Series | MixtureSeries,
-    axis: Float[np.ndarray, "found"],
-) -> None:
-    """Refuse an axis too coarse to tell the levels or the samples of a series apart.
+def require_resolution(model: CalibrationModel, axis: Float[np.ndarray, "found"]) -> None:
+    """Refuse an axis too coarse to tell the levels or the samples of a calibration apart.
 
     Args:
-        law: what estimates spectra, a curve of predicted ones or a calibration.
-        series: series whose axis it has.
+        model: the calibration.
         axis: axis that passed `require_axis`.
 
     Raises:
         SpectraError: a spectrum of the series, sampled on the axis, is estimated as another one.
     """
+    series = model.series
     if is_same(axis, series.axis):
         return
     sampled = interpolated(series.axis, series.signal, axis)
@@ -138,32 +130,20 @@ def require_resolution(
     lost = np.flatnonzero(((back - series.signal) ** 2).mean(axis=1) > (NOISES * noise) ** 2)
     if not len(lost):
         return
-    if isinstance(series, MixtureSeries):
-        known, of = series.amounts, [f" of {name}" for name in series.substances]
-    else:
-        known, of = series.concentrations[:, None], [""]
-    each = (_estimated(law, rows[lost]) for rows in (series.signal, back))
-    (_, before, fitted), (numbers, after, fits) = each
-    for row, one in np.ndindex(len(lost), len(of)):
-        level = float(known[lost[row], one])
-        knew = fitted[row] and _overlap(before[row][one], [(level, level)])
-        if knew and not (fits[row] and _overlap(before[row][one], after[row][one])):
-            raise SpectraError(
-                f"axis: found steps of {np.median(np.diff(axis)):.6g}, at which the spectrum of "
-                f"{level:g}{of[one]} of the series itself is estimated as {numbers[row, one]:.4g}, "
-                f"expected finer ones; the model has {np.median(np.diff(series.axis)):.6g}"
-            )
-
-
-def _estimated(
-    law: Curve | MixtureCalibration, spectra: np.ndarray
-) -> tuple[np.ndarray, list[list[list[tuple[float, float]]]], np.ndarray]:
-    """Amounts of every spectrum, their 90% sets, and whether the spectrum fits."""
-    if isinstance(law, MixtureCalibration):
-        mixtures = law.estimate(spectra)
-        return mixtures.amounts, mixtures.sets, mixtures.fits
-    found = estimate(law, spectra)
-    return found.mode[:, None], [[one] for one in found.sets], found.fits
+    names = [str(at) for at in lost]
+    each = (model.estimates(rows[lost], names) for rows in (series.signal, back))
+    for known, own, sampled_one in zip(series.amounts[lost], *each, strict=True):
+        before, after = own.by_geonode or own, sampled_one.by_geonode or sampled_one
+        knew = before.contains(known)
+        for place, name in enumerate(series.substances):
+            overlap = after.fits and _overlap(before.sets[place], after.sets[place])
+            if before.fits and knew[place] and not overlap:
+                raise SpectraError(
+                    f"axis: found steps of {np.median(np.diff(axis)):.6g}, at which the spectrum "
+                    f"of {known[place]:g}{name and f' of {name}'} of the series itself is "
+                    f"estimated as {after.amounts[place]:.4g}, expected finer ones; the model has "
+                    f"{np.median(np.diff(series.axis)):.6g}"
+                )
 
 
 def shifts(
@@ -200,5 +180,5 @@ def _distances(rows: np.ndarray, nodes: np.ndarray, offset: bool) -> np.ndarray:
     return squares.min(axis=1).clip(min=0)
 
 
-def _overlap(one: list[tuple[float, float]], other: list[tuple[float, float]]) -> bool:
+def _overlap(one: list[Ends], other: list[Ends]) -> bool:
     return any(low <= top and bottom <= high for low, high in one for bottom, top in other)

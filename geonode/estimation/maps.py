@@ -16,12 +16,11 @@ from functools import partial
 from itertools import cycle
 from math import prod
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
 import zarr
-from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from geonode.compute.device import all_alike
@@ -29,18 +28,15 @@ from geonode.compute.engine import LOCAL, Engine
 from geonode.compute.threads import MOST_THREADS, one_thread
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import prepared, require_axis, require_resolution
-from geonode.estimation.curve import Curve
+from geonode.estimation.estimates import CalibrationModel, Mapping
 from geonode.estimation.image import Image, ImageTile
 from geonode.estimation.large import batch_size, in_format
-from geonode.estimation.posterior import BATCH_ON_DEVICE, CPU, Law
-from geonode.estimation.posterior import MISFIT as SMALLEST_P
+from geonode.estimation.posterior import BATCH_ON_DEVICE, CPU
 from geonode.machine import usable_cores
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
 from geonode.reading.files import errors_naming
 from geonode.spectra.common_axis import is_same
-from geonode.spectra.mixture_series import MixtureSeries
-from geonode.spectra.series import Series
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 from geonode.storage.atomic import kept_of, write_bytes
 from geonode.storage.lineage import code_digest
@@ -58,80 +54,13 @@ Every format holds it, and no amount nor end of an interval comes near, as they 
 """
 
 AMBIGUOUS, MISFIT, MISSING, OUTSIDE = 1, 2, 4, 8
-FLAGS = {"ambiguous": AMBIGUOUS, "fits_nowhere": MISFIT, "missing": MISSING}
+FLAGS = {
+    "ambiguous": AMBIGUOUS,
+    "fits_nowhere": MISFIT,
+    "missing": MISSING,
+    "outside_the_samples": OUTSIDE,
+}
 """Bits of the flag map, by their meanings."""
-
-Estimated = tuple[Float[np.ndarray, "layer pixel"], UInt8[np.ndarray, "pixel"]]
-"""Layers and flags of pixels."""
-
-Estimating = Callable[[Float[np.ndarray, "pixel wavelength"]], Estimated]
-
-
-@runtime_checkable
-class Pixels(Protocol):
-    """Estimator of the pixels of an image."""
-
-    @property
-    def series(self) -> Series | MixtureSeries:
-        """What it was calibrated with, whose axis and preprocessing spectra get."""
-
-    @property
-    def layers(self) -> dict[str, tuple[str, str]]:
-        """Unit and description of every map of numbers, by name; the flags are one more map."""
-
-    @property
-    def flags(self) -> dict[str, int]:
-        """Bits of the flag map, by their meanings."""
-
-    def require_resolution(self, axis: Float[np.ndarray, "found"]) -> None:
-        """Refuse an axis that is too coarse.
-
-        Raises:
-            SpectraError: it is.
-        """
-
-    def on(self, place: torch.device) -> Estimating:
-        """Function that estimates complete spectra on a device."""
-
-
-@dataclass(frozen=True)
-class CurvePixels:
-    """Pixels estimated by a curve of predicted spectra.
-
-    Attributes:
-        curve: the curve.
-        series: series whose axis it has.
-    """
-
-    curve: Curve
-    series: Series
-    flags = FLAGS
-
-    @property
-    def layers(self) -> dict[str, tuple[str, str]]:
-        """Maps of summaries of the posterior."""
-        unit = self.series.labels["concentration_unit"]
-        return {
-            "concentration": (unit, "most likely concentration"),
-            "mean": (unit, "mean of the posterior"),
-            "std": (unit, "standard deviation of the posterior"),
-            "low90": (unit, "lowest concentration of the 90% set"),
-            "high90": (unit, "highest concentration of the 90% set"),
-            "p_value": ("1", "p-value of a misfit as large"),
-        }
-
-    def require_resolution(self, axis: Float[np.ndarray, "found"]) -> None:
-        """Refuse an axis too coarse to tell the levels of the series apart."""
-        require_resolution(self.curve, self.series, axis)
-
-    def on(self, place: torch.device) -> Estimating:
-        """Function that estimates complete spectra on a device."""
-        return partial(self._estimated, Law(self.curve, place))
-
-    def _estimated(self, law: Law, spectra: np.ndarray) -> Estimated:
-        *numbers, disconnected = law.summaries(spectra)
-        flags = AMBIGUOUS * disconnected + MISFIT * (numbers[-1] < SMALLEST_P)
-        return np.stack(numbers), flags.astype(np.uint8)
 
 
 @dataclass(frozen=True)
@@ -140,18 +69,15 @@ class Maps:
 
     They are `MISSING_VALUE`, and flagged as missing, where a spectrum has a NaN. Where a
     spectrum fits nowhere the numbers are meaningless, and the pixel is flagged.
-
-    Attributes:
-        pixels: what estimates them.
-        image: the image.
-        number: format of the layers.
-        place: device that estimates, or all such GPUs; other tiles are read and written meanwhile.
     """
 
-    pixels: Pixels
+    model: CalibrationModel
+    """What estimates them."""
     image: Image
     number: Format = "float64"
+    """Format of the layers."""
     place: torch.device = CPU
+    """Device that estimates, or all such GPUs; other tiles are read and written meanwhile."""
 
     @one_thread()
     def write(
@@ -178,10 +104,10 @@ class Maps:
             ArtifactError: the artifact cannot be written, or a number exceeds the format. An older
                 artifact is intact in both cases.
         """
-        series = self.pixels.series
+        series = self.model.series
         with errors_naming(self.image.path):
             require_axis(series, self.image)
-            self.pixels.require_resolution(self.image.axis)
+            require_resolution(self.model, self.image.axis)
         folder = kept_of(path) / self._fingerprint()
         with artifact_writer(path, {"labels": series.labels}) as writer:
             maps = self._declared(writer)
@@ -209,7 +135,7 @@ class Maps:
         Args:
             at_once: number of tiles that are computed at the same time.
         """
-        image, series, length = self.image, self.pixels.series, len(self.image.axis)
+        image, series, length = self.image, self.model.series, len(self.image.axis)
         at_least = BATCH_ON_DEVICE if self.place.type == "cuda" else TILE_BYTES // (8 * length)
         as_it_is = is_same(image.axis, series.axis) and not series.preprocessing.steps
         of_value = 2 * image.spectra.dtype.itemsize if as_it_is else 8 * COPIES
@@ -219,7 +145,7 @@ class Maps:
         """Hash of all that decides the maps: code, model, image files and format."""
         image = self.image
         found = hashlib.sha256()
-        for part in _parts((code_digest(), self.number, self.place.type, self.pixels, image.axis)):
+        for part in _parts((code_digest(), self.number, self.place.type, self.model, image.axis)):
             found.update(part)
         for file in sorted(image.path.rglob("*")):
             name, state = file.relative_to(image.path).as_posix(), file.stat()
@@ -240,13 +166,12 @@ class Maps:
                 called, units = str(about.get("long_name", dim)), str(about.get("units", "1"))
                 writer.coordinate(dim, values, units=units, long_name=called)
         maps = {}
-        for name, (units, said) in self.pixels.layers.items():
+        for name, (units, said) in self.model.layers.items():
             about = {"units": units, "long_name": said}
             maps[name] = writer.mapped(name, dims, image.shape, self.number, **about)
         about = {"units": "1", "long_name": "what is wrong with a pixel"}
         maps["flags"] = writer.mapped("flags", dims, image.shape, np.uint8, **about)
-        flags = self.pixels.flags
-        meanings = {"flag_masks": list(flags.values()), "flag_meanings": " ".join(flags)}
+        meanings = {"flag_masks": list(FLAGS.values()), "flag_meanings": " ".join(FLAGS)}
         for name in maps:
             more: dict[str, Any] = meanings if name == "flags" else {"missing_value": MISSING_VALUE}
             folder = writer.parts.folder / name
@@ -255,21 +180,21 @@ class Maps:
 
     def _computing(self, folder: Path) -> Callable[[ImageTile, Progress], None]:
         """Function that computes a tile, on the GPUs by turns, and writes it to a file."""
-        turns = cycle([self.pixels.on(place) for place in all_alike(self.place)])
+        turns = cycle([self.model.on(place) for place in all_alike(self.place)])
         return partial(self._compute, folder, turns)
 
     def _compute(
         self,
         folder: Path,
-        turns: Iterator[Estimating],
+        turns: Iterator[Mapping],
         tile: ImageTile,
         report: Progress,
     ) -> None:
-        rows, named = self.image.read(tile), self.pixels.layers
+        rows, named = self.image.read(tile), self.model.layers
         layers = np.full((len(named), len(rows)), MISSING_VALUE)
         flags = np.full(len(rows), MISSING, dtype=np.uint8)
         there, values = _complete(np.arange(len(rows)), rows)
-        there, values = _complete(there, prepared(self.pixels.series, self.image.axis, values))
+        there, values = _complete(there, prepared(self.model.series, self.image.axis, values))
         if len(there):
             layers[:, there], flags[there] = next(turns)(values)
         parts = [

@@ -56,4 +56,4 @@ def series_of(
     labels = {"signal": "signal", "axis": "wavelength"}
     labels |= dict.fromkeys(("signal_unit", "axis_unit", "concentration_unit"), "1")
     found = Chart.of(chart, kappa, levels)
-    return Series(levels, axis, means, found, labels, Replicates.of(scans))
+    return Series.of_levels(levels, axis, means, found, labels, Replicates.of(scans))

@@ -110,7 +110,9 @@ def read_table(
         SpectraError: the file cannot be read, or is no series; the message names file, row,
             column, what was found and what was expected.
     """
-    sheet, table = sheet_and_series(path, window, missing, choices)
+    with errors_naming(path):
+        sheet = read_known_sheet(path, choices)
+        sheet, table = sheet_and_table(sheet, window, missing, choices.replicates)
     warn(path, sheet, doubts(sheet, table))
     return table
 
@@ -203,31 +205,29 @@ def errors_naming(path: Path) -> Iterator[None]:
         raise SpectraError(f"{path}: {' '.join(str(error).split())}") from error
 
 
-def sheet_and_series(
-    path: Path, window: Window, missing: Missing, choices: Choices
+def sheet_and_table(
+    sheet: Sheet, window: Window, missing: Missing, replicates: RenamedColumns
 ) -> tuple[Sheet, SpectraTable]:
-    """Spectra of a file, named by their concentrations, and the series that they are.
+    """Spectra named by their concentrations, without stuck values, and the series that they are.
 
     Raises:
-        SpectraError: as `read_table`.
+        SpectraError: they are no series.
     """
-    with errors_naming(path):
-        sheet = read_known_sheet(path, choices)
-        scans, unit = scans_of(sheet, choices.replicates)
-        sheet, kept, masked = unstuck(sheet, scans, *selected(sheet, window, missing), missing)
-        by_level = groupby(sorted(scans), key=itemgetter(0))
-        spectra_of = {level: [scans[key] for key in keys] for level, keys in by_level}
-        return sheet, SpectraTable(
-            axis=sheet.axis[kept],
-            axis_name=sheet.axis_name,
-            axis_unit=sheet.axis_unit,
-            concentrations=np.array(list(spectra_of)),
-            scans=[sheet.values[spectra][:, kept] for spectra in spectra_of.values()],
-            masked=masked,
-            concentration_unit=unit,
-            places=tuple(map(tuple, spectra_of.values())),
-            quantity=sheet.quantity,
-        )
+    scans, unit = scans_of(sheet, replicates)
+    sheet, kept, masked = unstuck(sheet, scans, *selected(sheet, window, missing), missing)
+    by_level = groupby(sorted(scans), key=itemgetter(0))
+    spectra_of = {level: [scans[key] for key in keys] for level, keys in by_level}
+    return sheet, SpectraTable(
+        axis=sheet.axis[kept],
+        axis_name=sheet.axis_name,
+        axis_unit=sheet.axis_unit,
+        concentrations=np.array(list(spectra_of)),
+        scans=[sheet.values[spectra][:, kept] for spectra in spectra_of.values()],
+        masked=masked,
+        concentration_unit=unit,
+        places=tuple(map(tuple, spectra_of.values())),
+        quantity=sheet.quantity,
+    )
 
 
 def read_known_sheet(path: Path, choices: Choices) -> Sheet:

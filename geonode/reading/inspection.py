@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from geonode.reading.files import UNCHOSEN, Choices, Missing, Window, sheet_and_series
+from geonode.reading.files import (
+    UNCHOSEN,
+    Choices,
+    Missing,
+    Window,
+    errors_naming,
+    read_known_sheet,
+    sheet_and_table,
+)
 from geonode.reading.sense import doubts
 from geonode.reading.sheet import Sheet
 from geonode.spectra.chart import proposes_log
@@ -219,7 +227,21 @@ def inspect_file(
     Raises:
         SpectraError: as `read_table`.
     """
-    sheet, table = sheet_and_series(path, window, missing, choices)
+    with errors_naming(path):
+        sheet = read_known_sheet(path, choices)
+    return inspect_sheet(path, sheet, window, missing, choices)
+
+
+def inspect_sheet(
+    path: Path, sheet: Sheet, window: Window, missing: Missing, choices: Choices
+) -> Inspection:
+    """Look at a file of a series that was read already; arguments are those of `inspect_file`.
+
+    Raises:
+        SpectraError: as `read_table`.
+    """
+    with errors_naming(path):
+        sheet, table = sheet_and_table(sheet, window, missing, choices.replicates)
     doubtful = [*sheet.understood.notes, *doubts(sheet, table)]
     noise = noise_along_the_axis(table.axis, np.concatenate(table.scans))
     return Inspection(path, sheet, table, window, choices, doubtful, noise)

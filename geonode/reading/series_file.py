@@ -16,20 +16,31 @@ from geonode.reading.files import (
     Choices,
     errors_naming,
     read_known_sheet,
-    read_table,
     selected,
+    sheet_and_table,
     warn,
 )
 from geonode.reading.headers import concentration_header, same_unit
 from geonode.reading.layouts.layout import amount_name
-from geonode.reading.sense import doubts_of_cells
+from geonode.reading.sense import doubts, doubts_of_cells
 from geonode.reading.sheet import EMPTY, Amount, Sheet
 from geonode.spectra.chart import Chart
-from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.quantities import signal_of
 from geonode.spectra.series import Series, labels_of, level_names
 from geonode.spectra.table import SpectraTable
+
+
+def read_measured(parameters: SpectraParameters) -> Series:
+    """The series of the file that parameters name: of samples where it gives several amounts.
+
+    Raises:
+        SpectraError: as `samples_of`; or as `measured_table`, or a chart does not suit the levels.
+    """
+    sheet = known_sheet(parameters)
+    if has_several_amounts(sheet):
+        return samples_of(sheet, parameters)[2]
+    return _of_levels(_table_of(sheet, parameters), parameters)
 
 
 def measured_table(parameters: SpectraParameters) -> SpectraTable:
@@ -39,69 +50,52 @@ def measured_table(parameters: SpectraParameters) -> SpectraTable:
         SpectraError: it is no series, its concentrations are in another unit, or a step of the
             preprocessing does not suit it.
     """
-    source, second = Path(parameters.source), parameters.concentrations
-    levels = Path(second) if second else None
-    choices = Choices(parameters.sheet, levels, parameters.replicates, parameters.target)
-    table = read_table(
-        source, window=parameters.window, missing=parameters.missing, choices=choices
-    )
-    found, expected = table.concentration_unit, parameters.concentration_unit
-    if found is not None and expected is not None and not same_unit(found, expected):
-        raise SpectraError(
-            f"{source}: found concentrations in {found}, and spectra.concentration_unit "
-            f"{expected}; set spectra.concentration_unit to {found}"
-        )
-    done, names = Preprocessing(tuple(parameters.preprocess)), level_names(table.concentrations)
-    scans = [
-        done.require(table.axis, of_level, [name] * len(of_level))
-        for name, of_level in zip(names, table.scans, strict=True)
-    ]
-    return replace(table, scans=scans)
+    return _table_of(known_sheet(parameters), parameters)
 
 
 def read_series_csv(parameters: SpectraParameters) -> Series:
-    """The series of a measured table, without an artifact between.
+    """The series of a measured table of one substance, without an artifact between.
 
     Raises:
         SpectraError: as `measured_table`, or the chart does not suit the levels.
     """
-    table = measured_table(parameters)
-    return Series(
-        table.concentrations,
-        table.axis,
-        table.spectra,
-        Chart.of(parameters.chart, parameters.kappa, table.concentrations),
-        labels_of(table, parameters),
-        table.replicates,
-        Preprocessing(tuple(parameters.preprocess)),
-    )
+    return _of_levels(measured_table(parameters), parameters)
 
 
-def read_mixtures(parameters: SpectraParameters) -> MixtureSeries | None:
-    """Samples of the table that parameters name; None: it has one amount, or one is chosen.
+def choices_of(parameters: SpectraParameters) -> Choices:
+    """What parameters choose where files leave it open."""
+    second = parameters.concentrations
+    of_names = Path(second) if second else None
+    return Choices(parameters.sheet, of_names, parameters.replicates, parameters.target)
+
+
+def known_sheet(parameters: SpectraParameters) -> Sheet:
+    """Spectra of the file that parameters name, of known amounts.
 
     Raises:
-        SpectraError: as `sheet_and_mixtures`.
+        SpectraError: it cannot be read.
     """
-    found = sheet_and_mixtures(parameters)
-    return found and found[2]
+    source = Path(parameters.source)
+    with errors_naming(source):
+        return read_known_sheet(source, choices_of(parameters))
 
 
-def sheet_and_mixtures(
-    parameters: SpectraParameters,
-) -> tuple[Sheet, Float[np.ndarray, "masked"], MixtureSeries] | None:
-    """Spectra of a table, wavelengths left out as a value is missing, and the samples they are.
+def has_several_amounts(sheet: Sheet) -> bool:
+    """Whether a sheet gives several amounts, of which none was chosen."""
+    return any(one.is_sure for one in sheet.amounts)
+
+
+def samples_of(
+    sheet: Sheet, parameters: SpectraParameters
+) -> tuple[Sheet, Float[np.ndarray, "masked"], Series]:
+    """Spectra with several amounts that are used, wavelengths left out, and the samples they are.
 
     Raises:
-        SpectraError: the table cannot be read, an amount is none, or units differ.
+        SpectraError: an amount is none, or units differ.
     """
-    path, second = Path(parameters.source), parameters.concentrations
-    choices = Choices(parameters.sheet, Path(second) if second else None, target=parameters.target)
+    path = Path(parameters.source)
     with errors_naming(path):
-        sheet = read_known_sheet(path, choices)
         sure = [one for one in sheet.amounts if one.is_sure]
-        if not sure:
-            return None
         known = [
             all(one.cells[at].lower() not in EMPTY for one in sure)
             for at in range(len(sheet.names))
@@ -126,9 +120,44 @@ def sheet_and_mixtures(
         "signal_unit": done.unit(parameters.unit, sheet.axis_unit),
         "axis": sheet.axis_name,
         "axis_unit": sheet.axis_unit,
+        "concentration_unit": units[0] if len({*units}) == 1 else "1",
     }
-    about = sheet.names, names, units, amounts, axis, signal, labels, done
-    return sheet, masked, MixtureSeries(*about)
+    about = amounts, axis, signal, labels, names, units, tuple(sheet.names)
+    return sheet, masked, Series(*about, preprocessing=done)
+
+
+def _table_of(sheet: Sheet, parameters: SpectraParameters) -> SpectraTable:
+    """The table that a sheet is, preprocessed."""
+    source = Path(parameters.source)
+    with errors_naming(source):
+        asked = parameters.window, parameters.missing, parameters.replicates
+        sheet, table = sheet_and_table(sheet, *asked)
+    warn(source, sheet, doubts(sheet, table))
+    found, expected = table.concentration_unit, parameters.concentration_unit
+    if found is not None and expected is not None and not same_unit(found, expected):
+        raise SpectraError(
+            f"{source}: found concentrations in {found}, and spectra.concentration_unit "
+            f"{expected}; set spectra.concentration_unit to {found}"
+        )
+    done, names = Preprocessing(tuple(parameters.preprocess)), level_names(table.concentrations)
+    scans = [
+        done.require(table.axis, of_level, [name] * len(of_level))
+        for name, of_level in zip(names, table.scans, strict=True)
+    ]
+    return replace(table, scans=scans)
+
+
+def _of_levels(table: SpectraTable, parameters: SpectraParameters) -> Series:
+    """The series of a preprocessed table."""
+    return Series.of_levels(
+        table.concentrations,
+        table.axis,
+        table.spectra,
+        Chart.of(parameters.chart, parameters.kappa, table.concentrations),
+        labels_of(table, parameters),
+        table.replicates,
+        Preprocessing(tuple(parameters.preprocess)),
+    )
 
 
 def _amounts(

@@ -5,7 +5,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.one_substance import OneSubstance
 from geonode.calibration.verdict import NAMES
 from geonode.report.kit import (
     INK,
@@ -32,12 +32,12 @@ DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1}
 DASHES = [6, 4]
 
 
-def true(file: CalibratedFile) -> Figure:
+def true(model: OneSubstance) -> Figure:
     """Estimated over true concentration of the left-out levels."""
-    found, levels = file.calibration, file.series.concentrations
+    found, levels = model.calibration, model.series.concentrations
     names = {"geonode": "geonode, 90% set"}
     if found.method != "geonode":
-        names[found.method] = f"{file.method}, 90% interval"
+        names[found.method] = f"{model.method}, 90% interval"
     estimates = [
         (key, level, value)
         for key in names
@@ -49,7 +49,7 @@ def true(file: CalibratedFile) -> Figure:
         for level, parts in zip(levels, found.sets[key], strict=True)
         for ends in parts
     ]
-    label = labelled("concentration", file.unit)
+    label = labelled("concentration", model.series.unit)
     x = concentration(alt.X, "level", f"true {label}", levels)
     estimated, low, same = (
         concentration(alt.Y, one, f"estimated {label}", levels)
@@ -79,11 +79,11 @@ def true(file: CalibratedFile) -> Figure:
     return Figure("true", what, alt.layer(*layers), tables, 400)
 
 
-def curve(file: CalibratedFile) -> Figure:
+def curve(model: OneSubstance) -> Figure:
     """Signal over concentration at one wavelength."""
-    label, predicted, line = file.series.signal_label, "geonode, 90% interval", "straight line"
-    title = labelled("concentration", file.unit)
-    x = concentration(alt.X, "concentration", title, file.series.concentrations)
+    label, predicted, line = model.series.signal_label, "geonode, 90% interval", "straight line"
+    title = labelled("concentration", model.series.unit)
+    x = concentration(alt.X, "concentration", title, model.series.concentrations)
     signal, straight = y_axis("signal", label), y_axis("line", label)
     part = keyed({"measured": INK, predicted: MODEL, line: SECOND})
     chart = alt.layer(
@@ -95,16 +95,16 @@ def curve(file: CalibratedFile) -> Figure:
     return Figure("curve", what, chart, {"curve": {}, "measured": {}})
 
 
-def residuals(file: CalibratedFile) -> Figure:
+def residuals(model: OneSubstance) -> Figure:
     """Errors of the left-out levels by a method that the reader chooses."""
-    levels, used = file.series.concentrations, file.calibration.method
-    methods = file.calibration.verdict.methods
+    levels, used = model.series.concentrations, model.calibration.method
+    methods = model.calibration.verdict.methods
     rows = {
         "method": np.repeat([method.key for method in methods], len(levels)),
         "level": np.tile(levels, len(methods)),
         "error": np.concatenate([method.estimates - levels for method in methods]),
     }
-    label = labelled("concentration", file.unit)
+    label = labelled("concentration", model.series.unit)
     x, y = (
         concentration(alt.X, "level", label, levels),
         y_axis("error", f"estimated − true {label}"),
@@ -122,9 +122,9 @@ def residuals(file: CalibratedFile) -> Figure:
     return Figure("residuals", what, chart, {"residuals": rows}, 260)
 
 
-def regression(file: CalibratedFile) -> Figure:
+def regression(model: OneSubstance) -> Figure:
     """Regression vector over the axis, with the spectra in grey."""
-    series, found, at = file.series, file.diagnostics, drawn_places(file)
+    series, found, at = model.series, model.diagnostics, drawn_places(model)
     name, along = f"regression vector of {NAMES[found.key]}", {"wavelength": series.axis[at]}
     part = keyed({name: MODEL, "spectra": MUTED})
     x, each = x_axis("wavelength", series.axis_label), alt.Detail("level", type="nominal")
@@ -146,9 +146,9 @@ def regression(file: CalibratedFile) -> Figure:
     return Figure("regression", f"{name} over the axis, with the spectra", chart, tables, 300)
 
 
-def influence(file: CalibratedFile) -> Figure:
+def influence(model: OneSubstance) -> Figure:
     """Q residual over leverage of every level, with their limits."""
-    found = file.diagnostics
+    found = model.diagnostics
     x = x_axis("leverage", "leverage").scale(nice=True, zero=False, padding=24)
     y = y_axis("q", "Q residual", zero=True)
     dashed = {"color": SECOND, "strokeDash": DASHES, "strokeWidth": 1.5}
@@ -158,7 +158,7 @@ def influence(file: CalibratedFile) -> Figure:
         marks("rule", x, table="leverage_limit", **dashed),
         marks("rule", y, table="q_limit", **dashed),
     )
-    levels = [quantity(level, file.unit) for level in file.series.concentrations.tolist()]
+    levels = [quantity(level, model.series.unit) for level in model.series.concentrations.tolist()]
     samples = {"level": levels, "leverage": found.leverages, "q": found.residuals}
     named = found.inside if len(levels) > NAMED else np.zeros(len(levels), bool)
     tables = {
@@ -171,12 +171,12 @@ def influence(file: CalibratedFile) -> Figure:
     return Figure("influence", what, chart, tables, 280)
 
 
-def components(file: CalibratedFile) -> Figure:
+def components(model: OneSubstance) -> Figure:
     """Error of left-out levels over the number of components."""
-    found = file.diagnostics
+    found = model.diagnostics
     part = keyed({NAMES[key]: MODEL if key == found.key else SECOND for key in found.rmsecv})
     x = alt.X("components", type="quantitative").scale(nice=False, padding=20)
-    x, y = x.axis(tickMinStep=1), y_axis("error", labelled("RMSECV", file.unit), zero=True)
+    x, y = x.axis(tickMinStep=1), y_axis("error", labelled("RMSECV", model.series.unit), zero=True)
     layers = [
         part(NAMES[key], kind, x, y, table=key, **style)
         for key in found.rmsecv
@@ -192,8 +192,8 @@ def components(file: CalibratedFile) -> Figure:
     return Figure("components", what, alt.layer(*layers), tables, 260)
 
 
-def predicted(file: CalibratedFile) -> Figure:
+def predicted(model: OneSubstance) -> Figure:
     """A predicted spectrum with its band."""
-    chart = spectrum_chart(file.series, "predicted, 90% interval", measured=False)
+    chart = spectrum_chart(model.series, "predicted, 90% interval", measured=False)
     what = "predicted spectrum with its 90% interval"
     return Figure("predicted", what, chart.add_params(zoom()), {"spectrum": {}})

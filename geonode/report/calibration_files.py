@@ -3,9 +3,9 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from geonode.calibration.calibrated_file import CalibratedFile
-from geonode.calibration.mixture_file import MixtureFile
+from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.routine import UNUSED, Routine, record, sha256
 from geonode.calibration.saved import save_calibration
 from geonode.errors import ParameterError
@@ -51,7 +51,7 @@ def require_folder(folder: Path, inputs: list[Path], *, overwrite: bool) -> None
 
 
 def write_calibration(
-    file: CalibratedFile | MixtureFile,
+    file: CalibrationFile[Any],
     folder: Path,
     routine: Routine = UNUSED,
     user: str | None = None,

@@ -1,14 +1,16 @@
 """Tables of a calibration of one substance."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 
 from geonode import __version__
-from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Line
-from geonode.calibration.mixture_file import MixtureFile
+from geonode.calibration.one_substance import OneSubstance
 from geonode.calibration.peaks import peaks
 from geonode.calibration.verdict import NAMES
 from geonode.posterior.next_levels import Proposal
@@ -19,15 +21,21 @@ from geonode.storage.table import Cell, Column, Table
 from geonode.wording import quantity, share
 
 
-def tables(file: CalibratedFile | MixtureFile) -> list[Table]:
+def tables(file: CalibrationFile[Any]) -> list[Table]:
     """All tables, the summary first."""
     results = result_tables(file)
-    if isinstance(file, MixtureFile):
+    if not file.series.is_of_one:
         return mixture_tables(file, results)
-    made = [_summary(file), _left_out_levels(file), _compared(file), *results]
+    model = file.model
+    made = [_summary(file), _left_out_levels(model), _compared(model), *results]
     rest = [_by_every_method, _limits, _influences, _errors_by_components]
     rest += [_vector, _peaks, _predicted_spectra, _scans]
-    return [*made, *(make(file) for make in rest), _next_levels(file)]
+    return [*made, *(make(model) for make in rest), _next_levels(model)]
+
+
+def with_geonode(found: Calibration) -> list[str]:
+    """The method that estimates, and geonode beside it if it takes part."""
+    return [*dict.fromkeys((found.method, *(["geonode"] * (found.curve is not None))))]
 
 
 def limit_text(ends: tuple[float, float] | None, unit: str) -> str:
@@ -55,11 +63,11 @@ def gain_columns(found: Sequence[Proposal], signal_unit: str, gain: str) -> list
     return [errors, Column(gain, [one.gain for one in found])]
 
 
-def _summary(file: CalibratedFile) -> Table:
-    series, verdict, unit = file.series, file.calibration.verdict, file.unit
+def _summary(file: CalibrationFile[OneSubstance]) -> Table:
+    series, verdict, unit = file.series, file.model.calibration.verdict, file.unit
     low, high = series.axis[[0, -1]].tolist()
     facts: list[tuple[str, Cell]] = [
-        ("verdict", file.sentence),
+        ("verdict", file.model.sentence),
         ("unknowns by", file.method),
         ("file", file.source),
         ("levels", len(series.concentrations)),
@@ -69,7 +77,7 @@ def _summary(file: CalibratedFile) -> Table:
         ("wavelengths", len(series.axis)),
         ("axis", f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")),
     ]
-    for key in dict.fromkeys((file.calibration.method, "geonode")):
+    for key in with_geonode(file.model.calibration):
         one = verdict.by_key(key)
         facts += [
             (f"{one.name}, median error of left-out levels", one.scores.median_absolute_error),
@@ -77,40 +85,42 @@ def _summary(file: CalibratedFile) -> Table:
             (f"{one.name}, RMSEP as share of the range", one.scores.rmsep_of_range),
             (
                 f"{one.name}, left-out levels inside their 90% intervals",
-                int(file.calibration.held(key).sum()),
+                int(file.model.calibration.held(key).sum()),
             ),
         ]
-    facts.append(("wavelength of the straight line", float(series.axis[file.place])))
+    facts.append(("wavelength of the straight line", float(series.axis[file.model.place])))
     facts += [
         (f"limit of detection, {one.method}", limit_text(one.detection, unit))
-        for one in file.limits
+        for one in file.model.limits
     ]
     facts.append(("made by", f"geonode {__version__} calibrate"))
     return Table.of_facts("summary", "Summary", facts)
 
 
-def _left_out_levels(file: CalibratedFile) -> Table:
-    found, unit = file.calibration, file.unit
+def _left_out_levels(model: OneSubstance) -> Table:
+    found, unit = model.calibration, model.series.unit
     levels, key = found.concentrations, found.method
-    own, own_sets = found.verdict.by_key(key).estimates, found.sets[key]
-    of_geonode, sets = found.verdict.by_key("geonode").estimates, found.sets["geonode"]
-    errors = own - levels
+    errors = found.left_out[key] - levels
     relative = [
         error / level if level else None for error, level in np.column_stack([errors, levels])
     ]
     columns = [
         Column("level", levels, unit),
-        Column("method", [file.method] * len(levels)),
-        *interval_columns((own, *_ends(own_sets)), unit),
+        Column("method", [model.method] * len(levels)),
+        *interval_columns([found.left_out[key], *_ends(found.sets[key])], unit),
         Column("error", errors, unit),
         Column("error relative to the level", relative),
         Column("inside the interval", found.held(key)),
-        *interval_columns((of_geonode, *_ends(sets)), unit, "geonode "),
-        Column("geonode ambiguous", [len(one) > 1 for one in sets]),
-        Column("inside the set of geonode", found.held("geonode")),
-        Column("geonode set90", sets, unit),
     ]
-    title = f"Left-out levels, estimated by {file.method} with {COVERAGE:.0%} intervals"
+    if found.curve is not None:
+        of_geonode, sets = found.left_out["geonode"], found.sets["geonode"]
+        columns += [
+            *interval_columns([of_geonode, *_ends(sets)], unit, "geonode "),
+            Column("geonode ambiguous", [len(one) > 1 for one in sets]),
+            Column("inside the set of geonode", found.held("geonode")),
+            Column("geonode set90", sets, unit),
+        ]
+    title = f"Left-out levels, estimated by {model.method} with {COVERAGE:.0%} intervals"
     return Table("calibration", title, columns)
 
 
@@ -119,13 +129,13 @@ def _ends(sets: Sequence[Sequence[tuple[float, float]]]) -> tuple[list[float], l
     return [one[0][0] for one in sets], [one[-1][1] for one in sets]
 
 
-def _compared(file: CalibratedFile) -> Table:
-    verdict, unit = file.calibration.verdict, file.unit
+def _compared(model: OneSubstance) -> Table:
+    verdict, unit = model.calibration.verdict, model.series.unit
     methods = verdict.methods
     scores = [one.scores for one in methods]
     columns = [
         Column("method", [one.name for one in methods]),
-        Column("use", [one.key == file.calibration.method for one in methods]),
+        Column("use", [one.key == model.calibration.method for one in methods]),
         Column("median error", [one.median_absolute_error for one in scores], unit),
         Column("of the range", [one.median_error_of_range for one in scores]),
         Column("RMSEP", [one.rmsep for one in scores], unit),
@@ -136,15 +146,15 @@ def _compared(file: CalibratedFile) -> Table:
     return Table("validation", "Methods, by levels that were left out", columns)
 
 
-def _by_every_method(file: CalibratedFile) -> Table:
-    verdict, unit = file.calibration.verdict, file.unit
+def _by_every_method(model: OneSubstance) -> Table:
+    verdict, unit = model.calibration.verdict, model.series.unit
     columns = [Column("level", verdict.levels, unit)]
     columns += [Column(one.name, one.estimates, unit) for one in verdict.methods]
     return Table("left_out", "Left-out levels, estimated by every method", columns)
 
 
-def _limits(file: CalibratedFile) -> Table:
-    found, unit = file.limits, file.unit
+def _limits(model: OneSubstance) -> Table:
+    found, unit = model.limits, model.series.unit
     detection, quantification = (
         zip(*(ends or (None, None) for ends in of_all), strict=True)
         for of_all in ([one.detection for one in found], [one.quantification for one in found])
@@ -159,11 +169,11 @@ def _limits(file: CalibratedFile) -> Table:
     return Table("limits", "Limits of detection and of quantification", columns)
 
 
-def _influences(file: CalibratedFile) -> Table:
+def _influences(model: OneSubstance) -> Table:
     """Leverage and Q of every level."""
-    found, levels = file.diagnostics, file.series.concentrations
+    found, levels = model.diagnostics, model.series.concentrations
     columns = [
-        Column("level", levels, file.unit),
+        Column("level", levels, model.series.unit),
         Column("leverage", found.leverages),
         Column("limit of leverage", [found.leverage_limit] * len(levels)),
         Column("Q", found.residuals),
@@ -174,19 +184,19 @@ def _influences(file: CalibratedFile) -> Table:
     return Table("samples", title, columns)
 
 
-def _errors_by_components(file: CalibratedFile) -> Table:
-    errors = file.diagnostics.rmsecv
+def _errors_by_components(model: OneSubstance) -> Table:
+    errors = model.diagnostics.rmsecv
     most = max(map(len, errors.values()))
     columns = [Column("components", range(1, 1 + most))]
     for key, of_key in errors.items():
         padded: list[Cell] = [*of_key.tolist(), *[None] * (most - len(of_key))]
-        columns.append(Column(f"RMSECV of {NAMES[key]}", padded, file.unit))
+        columns.append(Column(f"RMSECV of {NAMES[key]}", padded, model.series.unit))
     return Table("components", "Errors of left-out levels by number of components", columns)
 
 
-def _vector(file: CalibratedFile) -> Table:
+def _vector(model: OneSubstance) -> Table:
     """Regression vector with the mean spectrum."""
-    series, found = file.series, file.diagnostics
+    series, found = model.series, model.diagnostics
     columns = [
         Column(series.axis_label, series.axis),
         Column(f"mean {series.signal_label}", series.signal.mean(axis=0)),
@@ -195,18 +205,18 @@ def _vector(file: CalibratedFile) -> Table:
     return Table("regression", "Regression vector", columns)
 
 
-def _scans(file: CalibratedFile) -> Table:
+def _scans(model: OneSubstance) -> Table:
     """Every scan of the series, as it was calibrated with."""
-    series, (level, scans) = file.series, file.scans
-    names = [quantity(float(one), file.unit, 6) for one in series.concentrations[level]]
+    series, (level, scans) = model.series, model.scans
+    names = [quantity(float(one), model.series.unit, 6) for one in series.concentrations[level]]
     order = np.argsort(level, kind="stable")
     columns = [Column(series.axis_label, series.axis)]
     columns += [Column(names[at], scans[at]) for at in order]
     return Table("spectra", f"Spectra of the levels: {series.signal_label}", columns)
 
 
-def _peaks(file: CalibratedFile) -> Table:
-    series, unit = file.series, file.unit
+def _peaks(model: OneSubstance) -> Table:
+    series, unit = model.series, model.series.unit
     signal_unit, signal = series.labels["signal_unit"], series.labels["signal"]
     at, prominences, widths = peaks(series)
     lines = [Line.of(series, place) for place in at.tolist()]
@@ -225,12 +235,12 @@ def _peaks(file: CalibratedFile) -> Table:
     return Table("peaks", f"Peaks of the spectrum of {quantity(high, unit)}", columns)
 
 
-def _predicted_spectra(file: CalibratedFile) -> Table:
-    series, (_, half) = file.series, file.predictions.band
+def _predicted_spectra(model: OneSubstance) -> Table:
+    series, (_, half) = model.series, model.predictions.band
     columns = [Column(series.axis_label, series.axis)]
-    for at in np.searchsorted(file.places, file.tabulated).tolist():
-        level = quantity(float(file.places[at]), file.unit, 4)
-        spectrum = file.predictions.spectra[at]
+    for at in np.searchsorted(model.places, model.tabulated).tolist():
+        level = quantity(float(model.places[at]), model.series.unit, 4)
+        spectrum = model.predictions.spectra[at]
         columns += [
             Column(level, spectrum),
             Column(f"{level}, low90", spectrum - half[at]),
@@ -239,8 +249,8 @@ def _predicted_spectra(file: CalibratedFile) -> Table:
     return Table("predicted", "Predicted spectra with 90% intervals", columns)
 
 
-def _next_levels(file: CalibratedFile) -> Table:
-    found, labels = file.proposals, file.series.labels
-    levels = Column("concentration", [one.amounts[0] for one in found], file.unit)
+def _next_levels(model: OneSubstance) -> Table:
+    found, labels = model.proposals, model.series.labels
+    levels = Column("concentration", [one.amounts[0] for one in found], model.series.unit)
     columns = [levels, *gain_columns(found, labels["signal_unit"], "gain over the range")]
     return Table("next", "Levels to measure next, each after those before", columns)

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.limits import Line
-from geonode.calibration.mixture_file import MixtureFile
+from geonode.calibration.one_substance import OneSubstance
+from geonode.calibration.several_substances import SeveralSubstances
 from geonode.report.calibration_tables import limit_text
 from geonode.report.kit import sample
+from geonode.spectra.series import Series
 
 AT_MOST, MOST_NUMBERS = 500, 30_000
 """Wavelengths at which spectra are drawn, at most, and numbers of all predicted spectra."""
@@ -30,34 +31,34 @@ LOST = 1e-7
 """Share of the squared signal that components which are left out may have."""
 
 
-def drawn_places(file: CalibratedFile) -> Int[np.ndarray, "drawn"]:
+def drawn_places(model: OneSubstance) -> Int[np.ndarray, "drawn"]:
     """Wavelengths that are drawn: even ones, and that of the straight line."""
-    most = min(AT_MOST, MOST_NUMBERS // len(file.places))
-    return np.union1d(sample(len(file.series.axis), most), [file.place])
+    most = min(AT_MOST, MOST_NUMBERS // len(model.places))
+    return np.union1d(sample(len(model.series.axis), most), [model.place])
 
 
-def curves(file: CalibratedFile) -> dict[str, Any]:
+def curves(model: OneSubstance) -> dict[str, Any]:
     """Signals over concentration: measured, predicted, and straight lines, by wavelength."""
-    series, drawn, predictions = file.series, drawn_places(file), file.predictions
+    series, drawn, predictions = model.series, drawn_places(model), model.predictions
     _, half = predictions.band
     return {
-        **_axis(file, drawn),
+        **_axis(model.series, drawn),
         "levels": series.concentrations,
         "measured": _base64(series.signal[:, drawn]),
-        "places": file.places,
+        "places": model.places,
         "predicted": _base64(predictions.spectra[:, drawn]),
         "half": _base64(half[:, drawn]),
-        "lines": [_fitted_line(file, place) for place in drawn.tolist()],
+        "lines": [_fitted_line(model, place) for place in drawn.tolist()],
     }
 
 
-def surfaces(file: MixtureFile) -> dict[str, Any]:
+def surfaces(model: SeveralSubstances) -> dict[str, Any]:
     """Scores of mixtures in cells over the amounts of every two substances.
 
     The other substances have, in every step, the same share of their ranges. A signal is the mean
     and the sum of scores times loadings at the wavelength.
     """
-    forward, design = file.calibration.forward, file.calibration.design
+    forward, design = model.calibration.forward, model.calibration.design
     count = len(design.names)
     pairs = [*combinations(range(count), 2)]
     steps, cells = OF_FEW if count <= FEW else OF_MANY
@@ -70,14 +71,14 @@ def surfaces(file: MixtureFile) -> dict[str, Any]:
         shares[place, ..., one], shares[place, ..., other] = middles, middles[:, None]
     amounts = design.low + shares.reshape(-1, count) * design.ranges
     scores = forward.surface.at(torch.from_numpy(amounts))[0].numpy()
-    at = sample(len(file.series.axis), OF_SURFACES)
+    at = sample(len(model.series.axis), OF_SURFACES)
     signal = scores @ forward.directions[at].T
     left, sizes, right = np.linalg.svd(signal, full_matrices=False)
     squares = np.cumsum(sizes**2)
     rank = int(np.searchsorted(squares, (1 - LOST) * squares[-1])) + 1
     largest = np.abs(left[:, :rank]).max(axis=0)  # scores are whole numbers of two bytes
     return {
-        **_axis(file, at),
+        **_axis(model.series, at),
         "start": int(np.ptp(signal, axis=0).argmax()),
         "pairs": pairs,
         "steps": steps,
@@ -91,9 +92,9 @@ def surfaces(file: MixtureFile) -> dict[str, Any]:
     }
 
 
-def _axis(file: CalibratedFile | MixtureFile, at: Int[np.ndarray, "drawn"]) -> dict[str, Any]:
-    unit = file.series.labels["axis_unit"]
-    return {"axis": file.series.axis[at], "axisUnit": "" if unit == "1" else unit}
+def _axis(series: Series, at: Int[np.ndarray, "drawn"]) -> dict[str, Any]:
+    unit = series.labels["axis_unit"]
+    return {"axis": series.axis[at], "axisUnit": "" if unit == "1" else unit}
 
 
 def _base64(values: Float[np.ndarray, "..."], kind: str = "<f4") -> str:
@@ -101,11 +102,11 @@ def _base64(values: Float[np.ndarray, "..."], kind: str = "<f4") -> str:
     return base64.b64encode(np.ascontiguousarray(values, kind).tobytes()).decode()
 
 
-def _fitted_line(file: CalibratedFile, place: int) -> list[float | str]:
+def _fitted_line(model: OneSubstance, place: int) -> list[float | str]:
     """Intercept, slope and R² of the line at a wavelength, and its limit of detection in words."""
-    line = Line.of(file.series, place)
+    line = Line.of(model.series, place)
     limit = line.limit()
-    detection = limit_text(limit.detection, file.unit)
+    detection = limit_text(limit.detection, model.series.unit)
     if limit.detection is None:
         detection += f": {limit.said}"
     numbers = (line.intercept, line.slope, line.r2)

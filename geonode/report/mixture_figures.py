@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.spatial import ConvexHull
 
-from geonode.calibration.mixture_file import METHODS, MixtureFile
+from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.several_substances import METHODS, SeveralSubstances
 from geonode.report.calibration_figures import DASHES, DOTS
 from geonode.report.kit import (
     INK,
@@ -34,21 +35,24 @@ FAR = 10.0
 """Times the smallest RMSEP, beyond which the bar of a method is cut."""
 
 
-def of_substance(file: MixtureFile, place: int) -> list[Figure]:
+def of_substance(model: SeveralSubstances, place: int) -> list[Figure]:
     """Left-out estimates, errors of the methods, and the spectrum of one substance."""
-    return [_true(file, place), _methods(file, place), _pure(file, place)]
+    return [_true(model, place), _methods(model, place), _pure(model, place)]
 
 
-def of_pairs(file: MixtureFile) -> tuple[list[Figure], list[Figure]]:
+def of_pairs(
+    file: CalibrationFile[SeveralSubstances],
+) -> tuple[list[Figure], list[Figure]]:
     """Response surfaces and designs, of every two substances."""
     pairs = [*combinations(range(len(file.series.substances)), 2)]
-    return [_surface(file, *pair) for pair in pairs], [_design(file, *pair) for pair in pairs]
+    surfaces = [_surface(file.model, *pair) for pair in pairs]
+    return surfaces, [_design(file, *pair) for pair in pairs]
 
 
-def _true(file: MixtureFile, place: int) -> Figure:
+def _true(model: SeveralSubstances, place: int) -> Figure:
     """Left-out estimates over measured amounts of one substance, with intervals."""
-    found, name = file.calibration, file.series.named[place]
-    measured = file.series.amounts[:, place]
+    found, name = model.calibration, model.series.named[place]
+    measured = model.series.amounts[:, place]
     combined, pls = "combined, 90% interval", "PLS"
     x = x_axis("measured", f"measured {name}").scale(nice=False, zero=False, padding=8)
     estimated, low, other, same = (
@@ -64,7 +68,7 @@ def _true(file: MixtureFile, place: int) -> Figure:
     )
     ends = found.left_out_intervals[:, place]
     samples = {
-        "sample": file.series.samples,
+        "sample": model.series.samples,
         "measured": measured,
         "estimated": found.left_out["combined"][:, place],
         "low": ends[:, 0],
@@ -76,29 +80,29 @@ def _true(file: MixtureFile, place: int) -> Figure:
     return Figure(f"true_{place}", what, chart, tables, 300)
 
 
-def _methods(file: MixtureFile, place: int) -> Figure:
+def _methods(model: SeveralSubstances, place: int) -> Figure:
     """Errors of left-out samples by method, whose labels have the numbers."""
-    errors = {key: float(of[place]) for key, of in file.calibration.rmsep.items()}
+    errors = {key: float(of[place]) for key, of in model.calibration.rmsep.items()}
     shown = {key: errors[key] for key in METHODS}
-    best, most = file.calibration.verdict[place], FAR * min(shown.values())
+    best, most = model.calibration.verdict[place], FAR * min(shown.values())
     table = {
         "method": [f"{METHODS[key]} {number(error, 3)}" for key, error in shown.items()],
         "error": [min(error, most) for error in shown.values()],
         "kind": ["all" if key == "combined" else "best" if key == best else "" for key in shown],
     }
-    title = labelled("RMSEP", file.series.units[place])
+    title = labelled("RMSEP", model.series.units[place])
     x = x_axis("error", title).scale(domain=[0, min(most, max(shown.values())) or 1.0])
     y = alt.Y("method", type="nominal").sort(None).title(None)
     colour = alt.Color("kind", type="nominal").legend(None)
     scale = alt.Scale(domain=["all", "best", ""], range=[MODEL, SECOND, MUTED])
     chart = alt.layer(marks("bar", x, y, colour.scale(scale), height={"band": 0.6}))
-    what = f"errors of {file.series.named[place]} in left-out samples by method"
+    what = f"errors of {model.series.named[place]} in left-out samples by method"
     return Figure(f"methods_{place}", what, chart, {"methods": table}, 300)
 
 
-def _pure(file: MixtureFile, place: int) -> Figure:
+def _pure(model: SeveralSubstances, place: int) -> Figure:
     """Spectrum of one substance: derivative of the signal by its amount, at the centre."""
-    series, at = file.series, sample(len(file.series.axis), AT_MOST)
+    series, at = model.series, sample(len(model.series.axis), AT_MOST)
     name, unit = series.substances[place], series.units[place]
     x, line = x_axis("wavelength", series.axis_label), "change, 90% interval"
     title = f"d {series.labels['signal']} / d {labelled(name, unit)}"
@@ -106,7 +110,7 @@ def _pure(file: MixtureFile, place: int) -> Figure:
         *band_layers(keyed({line: MODEL}), line, x, title),
         marks("rule", alt.YDatum(0), table="ends", color=MUTED, strokeDash=DASHES),
     ).add_params(zoom())
-    found, half = file.pure[at, place], file.pure_half_widths[at, place]
+    found, half = model.pure[at, place], model.pure_half_widths[at, place]
     ends = {"low": found - half, "high": found + half}
     tables = {
         "pure": {"wavelength": series.axis[at], "predicted": found, **ends},
@@ -116,21 +120,21 @@ def _pure(file: MixtureFile, place: int) -> Figure:
     return Figure(f"pure_{place}", what, chart, tables, 300)
 
 
-def _axes(file: MixtureFile, one: int, other: int) -> tuple[alt.X, alt.Y]:
+def _axes(model: SeveralSubstances, one: int, other: int) -> tuple[alt.X, alt.Y]:
     """Axes of the amounts of two substances."""
-    x, y = x_axis("x", file.series.named[one]), y_axis("y", file.series.named[other])
+    x, y = x_axis("x", model.series.named[one]), y_axis("y", model.series.named[other])
     return x.scale(nice=False, zero=False, padding=8), y.scale(nice=False, zero=False, padding=8)
 
 
-def _samples(file: MixtureFile, one: int, other: int) -> dict[str, Any]:
-    amounts = file.series.amounts
-    return {"sample": file.series.samples, "x": amounts[:, one], "y": amounts[:, other]}
+def _samples(model: SeveralSubstances, one: int, other: int) -> dict[str, Any]:
+    amounts = model.series.amounts
+    return {"sample": model.series.samples, "x": amounts[:, one], "y": amounts[:, other]}
 
 
-def _surface(file: MixtureFile, one: int, other: int) -> Figure:
+def _surface(model: SeveralSubstances, one: int, other: int) -> Figure:
     """Signal over the amounts of two substances; the script gives its cells."""
-    x, y = _axes(file, one, other)
-    labels = file.series.labels
+    x, y = _axes(model, one, other)
+    labels = model.series.labels
     title = wrapped(labelled(labels["signal"], labels["signal_unit"]))
     signal = alt.Color("signal", type="quantitative").scale(scheme="viridis", zero=False)
     signal = signal.legend(title=title, gradientLength=alt.ExprRef("width / 2"))
@@ -138,17 +142,17 @@ def _surface(file: MixtureFile, one: int, other: int) -> Figure:
         marks("rect", x, y, alt.X2("x2"), alt.Y2("y2"), signal),
         marks("point", x, y, table="samples", color=INK, stroke="white", tooltip=True, **DOTS),
     )
-    what = f"signal over the amounts of {file.series.named[one]} and {file.series.named[other]}"
-    tables = {"cells": {}, "samples": _samples(file, one, other)}
+    what = f"signal over the amounts of {model.series.named[one]} and {model.series.named[other]}"
+    tables = {"cells": {}, "samples": _samples(model, one, other)}
     return Figure(f"surface_{one}_{other}", what, chart, tables, 320)
 
 
-def _design(file: MixtureFile, one: int, other: int) -> Figure:
+def _design(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> Figure:
     """Amounts of two substances in the samples, their hull, and the estimates of unknowns."""
-    x, y = _axes(file, one, other)
+    x, y = _axes(file.model, one, other)
     names, colours = file.series.named, {"samples": INK}
     tables: dict[str, Any] = {
-        "samples": _samples(file, one, other),
+        "samples": _samples(file.model, one, other),
         "hull": _hull(file.series.amounts[:, [one, other]]),
     }
     if found := [each for _, of_file in file.unknowns for each in of_file if each.fits]:

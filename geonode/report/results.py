@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from geonode.calibration.calibrated_file import CalibratedFile
-from geonode.calibration.mixture_file import MixtureFile
-from geonode.estimation.tables import alternatives_text
+from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.checks import Control
+from geonode.calibration.one_substance import OneSubstance
+from geonode.calibration.several_substances import SeveralSubstances
+from geonode.estimation.estimates import Estimate
 from geonode.report.workbook import workbook
 from geonode.storage.atomic import remove, replacing, write_bytes
 from geonode.storage.table import SHOWN, Cell, Column, Table, number_text
@@ -18,9 +20,9 @@ BESIDE = ("controls", "validated", "standards", "record")
 """Tables of results beside that of the unknowns."""
 
 
-def result_tables(file: CalibratedFile | MixtureFile) -> list[Table]:
+def result_tables(file: CalibrationFile[Any]) -> list[Table]:
     """Tables of what the calibration was used on, and the record."""
-    unknowns = _unknown_mixtures if isinstance(file, MixtureFile) else _unknowns
+    unknowns = _unknowns if file.series.is_of_one else _unknowns_of_several
     made: dict[Any, Any] = {
         unknowns: file.unknowns,
         _controls: file.controls,
@@ -31,22 +33,22 @@ def result_tables(file: CalibratedFile | MixtureFile) -> list[Table]:
     return [*tables, Table.of_facts("record", "Record", file.record)] if file.record else tables
 
 
-def brief_unknowns(file: CalibratedFile | MixtureFile) -> Table:
+def brief_unknowns(file: CalibrationFile[Any]) -> Table:
     """Unknown spectra with one column an amount: the estimate and its 90% interval, as text."""
     names, found = _found(file)
 
-    def text(one: Any, place: int) -> str:
+    def text(one: Estimate, place: int) -> str:
         if not one.fits:
             return "-"
         amount, *ends = (number_text(number, SHOWN) for number in one.numbers[place])
-        return f"{alternatives_text(one.alternatives, SHOWN) or amount} ({' to '.join(ends)})"
+        return f"{_alternatives(one, SHOWN) or amount} ({' to '.join(ends)})"
 
     amounts = [
         Column(name or "estimated", [text(one, place) for one in found], file.unit)
         for place, name in enumerate(file.substances)
     ]
     spectra = [Column("file", names), Column("spectrum", [one.name for one in found])]
-    columns = [*spectra, *amounts, Column("remark", _remarks(file))]
+    columns = [*spectra, *amounts, Column("remark", _remarks(file, found))]
     return Table("brief", "Unknown spectra, with 90% intervals", columns)
 
 
@@ -65,7 +67,7 @@ def files_of(out: Path) -> dict[str, Path]:
     return {"unknowns": out} | {name: out.with_suffix(f".{name}.csv") for name in others}
 
 
-def write_results(file: CalibratedFile | MixtureFile, out: Path) -> None:
+def write_results(file: CalibrationFile[Any], out: Path) -> None:
     """Write results and their record: a workbook with all, or a CSV file with others beside it.
 
     Tables of results that were there before, and are not among these, are removed.
@@ -86,65 +88,68 @@ def write_results(file: CalibratedFile | MixtureFile, out: Path) -> None:
             remove(path)
 
 
-def _found(file: CalibratedFile | MixtureFile) -> tuple[list[str], list[Any]]:
+def _alternatives(one: Estimate | Control, digits: int = 6) -> str:
+    """Concentrations that are as likely, as "18.3 or 41.7"; empty for one alone."""
+    found = one.alternatives if len(one.alternatives) > 1 else ()
+    return " or ".join(number_text(number, digits) for number in found)
+
+
+def _found(file: CalibrationFile[Any]) -> tuple[list[str], list[Estimate]]:
     """Names of the files of all unknown spectra, and their estimates."""
     both = [(name, one) for name, of_file in file.unknowns for one in of_file]
     return [name for name, _ in both], [one for _, one in both]
 
 
-def _remarks(file: CalibratedFile | MixtureFile) -> list[str]:
-    """What must be known of every unknown spectrum."""
-    failed = "a control failed" if not all(one.passed for one in file.controls) else ""
-    remarks = []
-    for one in _found(file)[1]:
-        if isinstance(file, MixtureFile):
-            said = [one.remark]
-        else:
-            unit = "" if file.unit == "1" else file.unit
-            said = [file.range_remark(one.concentration), one.of_geonode.sentence(unit)]
-        remarks.append("; ".join(part for part in (*said, failed) if part))
-    return remarks
+def _remarks(file: CalibrationFile[Any], found: list[Estimate]) -> list[str]:
+    """What must be known of unknown spectra."""
+    failed = "" if all(one.passed for one in file.controls) else "a control failed"
+    return ["; ".join(part for part in (one.remark, failed) if part) for one in found]
 
 
-def _unknowns(file: CalibratedFile) -> Table:
+def _unknowns(file: CalibrationFile[OneSubstance]) -> Table:
     names, found = _found(file)
-    rows, unit = [one.of_geonode for one in found], file.unit
-    # No single number where two concentrations are as likely.
-    estimated = [alternatives_text(one.alternatives) or one.concentration for one in found]
-    by_geonode = [alternatives_text(one.alternatives) or one.mode for one in rows]
-    ends = ([one.low for one in found], [one.high for one in found])
-    ends_of_geonode = ([one.low for one in rows], [one.high for one in rows])
     columns = [
         Column("file", names),
-        Column("spectrum", [one.name for one in rows]),
-        Column("method", [file.method] * len(rows)),
-        *interval_columns((estimated, *ends), unit),
-        *interval_columns((by_geonode, *ends_of_geonode), unit, "geonode "),
-        Column("ambiguous", [one.ambiguous for one in rows]),
-        Column("fits", [one.fits for one in rows]),
-        Column("p", [one.p_value for one in rows]),
-        Column("geonode set90", [one.sets for one in rows], unit),
-        Column("remark", _remarks(file)),
+        Column("spectrum", [one.name for one in found]),
+        Column("method", [file.method] * len(found)),
+        *interval_columns(_intervals(found), file.unit),
     ]
     by = file.method
     if file.correction:
-        columns.append(Column("uncorrected", [one.uncorrected for one in found], unit))
         by += ", corrected by standards"
-    return Table("unknowns", f"Unknown spectra, estimated by {by}, geonode beside it", columns)
+    if of_geonode := [one.by_geonode for one in found if one.by_geonode]:
+        by += ", geonode beside it"
+        columns += [
+            *interval_columns(_intervals(of_geonode), file.unit, "geonode "),
+            Column("ambiguous", [one.is_ambiguous for one in of_geonode]),
+            Column("fits", [one.fits for one in of_geonode]),
+            Column("p", [one.p_value for one in of_geonode]),
+            Column("geonode set90", [one.sets[0] for one in of_geonode], file.unit),
+        ]
+    columns.append(Column("remark", _remarks(file, found)))
+    if file.correction:
+        columns.append(Column("uncorrected", [one.uncorrected[0] for one in found], file.unit))
+    return Table("unknowns", f"Unknown spectra, estimated by {by}", columns)
 
 
-def _unknown_mixtures(file: MixtureFile) -> Table:
+def _intervals(found: list[Estimate]) -> list[list[Cell]]:
+    """Concentrations, none alone where two are as likely, and the ends of their sets."""
+    numbers = [one.numbers[0] for one in found]
+    amounts: list[Cell] = [_alternatives(one) or one.amounts[0] for one in found]
+    return [amounts, [low for _, low, _ in numbers], [high for *_, high in numbers]]
+
+
+def _unknowns_of_several(file: CalibrationFile[SeveralSubstances]) -> Table:
     names, found = _found(file)
     columns = [
         Column("file", names),
         Column("spectrum", [one.name for one in found]),
         Column("fits", [one.fits for one in found]),
-        Column("remark", _remarks(file)),
+        Column("remark", _remarks(file, found)),
     ]
     numbers = np.array([one.numbers for one in found])  # unknown, substance, amount and ends
-    for place, (name, unit) in enumerate(
-        zip(file.series.substances, file.series.units, strict=True)
-    ):
+    each = zip(file.series.substances, file.series.units, strict=True)
+    for place, (name, unit) in enumerate(each):
         columns += [
             Column(f"{name}{end}", numbers[:, place, at], unit, group=name)
             for at, end in enumerate(("", " low90", " high90"))
@@ -153,9 +158,9 @@ def _unknown_mixtures(file: MixtureFile) -> Table:
     return Table("unknowns", title, columns)
 
 
-def _controls(file: CalibratedFile | MixtureFile) -> Table:
+def _controls(file: CalibrationFile[Any]) -> Table:
     found, unit = file.controls, file.unit
-    estimated = [alternatives_text(one.alternatives) or one.estimated for one in found]
+    estimated = [_alternatives(one) or one.estimated for one in found]
     ends = ([one.low for one in found], [one.high for one in found])
     columns = [
         Column("file", [one.file for one in found]),
@@ -168,7 +173,7 @@ def _controls(file: CalibratedFile | MixtureFile) -> Table:
     return Table("controls", "Controls, which must lie in their 90% intervals", columns)
 
 
-def _validated(file: CalibratedFile | MixtureFile) -> Table:
+def _validated(file: CalibrationFile[Any]) -> Table:
     found, unit = file.validations, file.unit
     names = ("known", "estimated", "ends", "held", "fits")
     each = (np.concatenate([getattr(one, name) for one in found]) for name in names)
@@ -188,7 +193,7 @@ def _validated(file: CalibratedFile | MixtureFile) -> Table:
     return Table("validated", title, columns)
 
 
-def _standards(file: CalibratedFile | MixtureFile) -> Table:
+def _standards(file: CalibrationFile[Any]) -> Table:
     assert file.correction
     found, unit = file.correction, file.unit
     columns = [

@@ -1,4 +1,4 @@
-"""The artifact of a charted concentration series: what every later stage starts from."""
+"""Spectra of known amounts, and the artifact of a charted series that every stage starts from."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -27,25 +27,82 @@ LABELS = ("signal", "signal_unit", "axis", "axis_unit", "concentration_unit")
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """A charted concentration series.
+    """Spectra of known amounts: levels of one substance, or samples of several."""
 
-    Attributes:
-        concentrations: levels, ascending.
-        axis: spectral axis, ascending.
-        signal: mean spectrum of every level.
-        chart: the concentration chart; its positions are x.
-        labels: `signal`, `signal_unit`, `axis`, `axis_unit` and `concentration_unit`.
-        replicates: the scans behind the mean spectra; None where they are not known.
-        preprocessing: what was done to every scan.
-    """
-
-    concentrations: Float[np.ndarray, "concentration"]
+    amounts: Float[np.ndarray, "sample substance"]
+    """Of every substance; those of one substance ascend."""
     axis: Float[np.ndarray, "wavelength"]
-    signal: Float[np.ndarray, "concentration wavelength"]
-    chart: Chart
+    """Spectral axis, ascending."""
+    signal: Float[np.ndarray, "sample wavelength"]
+    """Spectrum of every sample, or mean spectrum of every level, preprocessed."""
     labels: dict[str, str]
+    """By the names of `LABELS`; the unit of amounts is "1" where substances have several."""
+    substances: tuple[str, ...]
+    """Names of the substances; that of a single one may be empty."""
+    units: tuple[str, ...]
+    """Of their amounts; "1" if unknown."""
+    samples: tuple[str, ...] = ()
+    """Names of the samples, which may repeat; levels have none."""
+    charts: tuple[Chart, ...] = ()
+    """Of a single substance its chart, whose positions are x; none of several."""
     replicates: Replicates | None = None
+    """The scans behind the mean spectra of levels; None where they are not known."""
     preprocessing: Preprocessing = NOTHING
+    """What was done to every spectrum."""
+
+    @classmethod
+    def of_levels(
+        cls,
+        concentrations: Float[np.ndarray, "concentration"],
+        axis: Float[np.ndarray, "wavelength"],
+        signal: Float[np.ndarray, "concentration wavelength"],
+        chart: Chart,
+        labels: dict[str, str],
+        replicates: Replicates | None = None,
+        preprocessing: Preprocessing = NOTHING,
+    ) -> "Series":
+        """Charted series of one substance.
+
+        Args:
+            concentrations: levels, ascending.
+            axis: spectral axis, ascending.
+            signal: mean spectrum of every level.
+            chart: of the concentrations.
+            labels: by the names of `LABELS`.
+            replicates: the scans behind the mean spectra, if they are known.
+            preprocessing: what was done to every scan.
+        """
+        unit = labels.get("concentration_unit", "1")
+        measured = concentrations[:, None], axis, signal, labels, ("",), (unit,), ()
+        return cls(*measured, (chart,), replicates, preprocessing)
+
+    @property
+    def is_of_one(self) -> bool:
+        """Whether it is of one substance, and so of levels."""
+        return len(self.substances) == 1
+
+    @property
+    def concentrations(self) -> Float[np.ndarray, "concentration"]:
+        """Levels of the only substance, ascending."""
+        (levels,) = self.amounts.T
+        return levels
+
+    @property
+    def chart(self) -> Chart:
+        """Chart of the only substance."""
+        (chart,) = self.charts
+        return chart
+
+    @property
+    def unit(self) -> str:
+        """Unit of all amounts; "1" if it is not known, or not one."""
+        return self.labels["concentration_unit"]
+
+    @property
+    def named(self) -> list[str]:
+        """Substances with their units."""
+        each = zip(self.substances, self.units, strict=True)
+        return [labelled(name or "concentration", unit) for name, unit in each]
 
     @property
     def positions(self) -> Float[np.ndarray, "concentration"]:
@@ -162,7 +219,8 @@ def read_series(path: Path) -> Series:
     ):
         raise CorruptArtifactError(path, "holds no scans of its own levels and wavelengths")
     replicates, done = Replicates(scans, level, deviations), Preprocessing(steps)
-    return Series(levels, axis, signal, Chart(kappa, low, high), labels, replicates, done)
+    chart = Chart(kappa, low, high)
+    return Series.of_levels(levels, axis, signal, chart, labels, replicates, done)
 
 
 def labels_of(table: SpectraTable, parameters: SpectraParameters) -> dict[str, str]:

@@ -6,6 +6,7 @@ for a formula.
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from geonode.terminal import aligned
-from geonode.wording import shortest
+from geonode.wording import aligned, shortest
 
 Cell = str | float | bool | Sequence[tuple[float, float]] | None
 """Cell of a table: a text, a number, a truth, or intervals; None: there is no value."""

@@ -19,7 +19,7 @@ def series(levels, scans):
     means = np.stack([of_level.mean(axis=0) for of_level in scans])
     chart = Chart.of("linear", None, levels)
     replicates = Replicates.of(scans)
-    return Series(levels, beer.AXIS[: means.shape[1]], means, chart, LABELS, replicates)
+    return Series.of_levels(levels, beer.AXIS[: means.shape[1]], means, chart, LABELS, replicates)
 
 
 def line_of(levels, signal):
@@ -206,7 +206,7 @@ def test_peaks_are_found_with_their_widths_and_noise_is_none():
     bands = [np.exp(-(((axis - at) / 5) ** 2) / 2) for at in (450, 540)]
     signal = np.outer(np.arange(1.0, 5.0), bands[0] + 0.5 * bands[1])
     chart = Chart.of("linear", None, np.arange(1.0, 5.0))
-    exact = Series(np.arange(1.0, 5.0), axis, signal, chart, LABELS)
+    exact = Series.of_levels(np.arange(1.0, 5.0), axis, signal, chart, LABELS)
     (first, *one), (second, *other) = maxima(exact)
     assert axis[[first, second]].tolist() == [450, 540]
     assert one == pytest.approx([4, 2.355 * 5], rel=1e-3)

@@ -30,7 +30,7 @@ of_components = pytest.mark.parametrize("name", ["pls", "pcr"])
 
 def series_of(signal, levels=LEVELS):
     axis = np.arange(signal.shape[1], dtype=float)
-    return Series(levels, axis, signal, Chart.of("linear", None, levels), {})
+    return Series.of_levels(levels, axis, signal, Chart.of("linear", None, levels), {})
 
 
 def noisy(levels, wavelengths, seed=3):

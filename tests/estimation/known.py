@@ -47,7 +47,7 @@ def series_of(levels, signal):
     """A series of some levels on a linear chart."""
     levels = np.asarray(levels, dtype=float)
     axis = np.linspace(400, 700, signal.shape[1])
-    return Series(levels, axis, signal, Chart.of("linear", None, levels), LABELS)
+    return Series.of_levels(levels, axis, signal, Chart.of("linear", None, levels), LABELS)
 
 
 def whole(series):

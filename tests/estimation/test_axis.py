@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+from geonode.estimation.tables import estimated
 
 from geonode.errors import SpectraError
 from geonode.estimation.axis import require_axis, shifts
-from geonode.estimation.tables import estimated
 from geonode.spectra.chart import Chart
 from geonode.spectra.common_axis import interpolated
 from geonode.spectra.series import Series
@@ -18,7 +18,9 @@ AXIS = np.arange(400.0, 701.0, 2.0)
 def series(axis=AXIS, unit="nm"):
     levels = np.arange(5.0)
     chart = Chart.of("linear", None, levels)
-    return Series(levels, axis, np.zeros((5, len(axis))), chart, LABELS | {"axis_unit": unit})
+    return Series.of_levels(
+        levels, axis, np.zeros((5, len(axis))), chart, LABELS | {"axis_unit": unit}
+    )
 
 
 def spectra(axis, unit="nm", name="wavelength"):

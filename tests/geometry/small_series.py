@@ -25,7 +25,7 @@ def small_series(levels: int = LEVELS, wavelengths: int = WAVELENGTHS) -> Series
     axis = 400 + np.arange(wavelengths) ** 1.5
     signal = np.random.default_rng(0).normal(size=(levels, wavelengths))
     chart = Chart.of("linear", None, concentrations)
-    return Series(concentrations, axis, signal, chart, LABELS)
+    return Series.of_levels(concentrations, axis, signal, chart, LABELS)
 
 
 def small_metrics(series: Series, seed: int = 0, gain: float = 1.0) -> LearnedMetrics:

@@ -53,7 +53,9 @@ def series(levels, wavelengths, signal=None):
     chart = Chart.of("linear", None, concentrations)
     if signal is None:
         signal = spectra(levels, wavelengths)
-    return Series(concentrations, np.linspace(400, 700, wavelengths), signal, chart, LABELS)
+    return Series.of_levels(
+        concentrations, np.linspace(400, 700, wavelengths), signal, chart, LABELS
+    )
 
 
 def flat_features(levels, wavelengths, members=1, folds=None, training=TRAINING_WAVELENGTHS):

@@ -18,7 +18,7 @@ from tests.learning.series import cpu, metric_parameters, spectra
 
 CPU = cpu(torch.float64)
 LEVELS = np.array([1.0, 4.0, 16.0, 64.0, 256.0])
-SERIES = Series(
+SERIES = Series.of_levels(
     LEVELS, np.linspace(400, 700, 11), spectra(5, 11), Chart.of("linear", None, LEVELS), LABELS
 )
 BENT = replace(SERIES, signal=np.sin(np.log(LEVELS)[:, None] / 3 + SERIES.axis / 100))
@@ -67,7 +67,7 @@ def smooth(coordinate):
 
 def charts(levels, spectra, margin=1.0, folds=None, given=None):
     given = given or Chart.of("linear", None, levels)
-    series = Series(levels, np.arange(float(spectra.shape[1])), spectra, given, LABELS)
+    series = Series.of_levels(levels, np.arange(float(spectra.shape[1])), spectra, given, LABELS)
     return charts_by_evidence(series, folds or leave_one_out(len(levels)), margin)
 
 

@@ -9,7 +9,7 @@ import xarray
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.errors import SpectraError
 from geonode.reading.files import Choices, read_spectra, read_table
-from geonode.reading.series_file import read_mixtures
+from geonode.reading.series_file import read_measured
 
 AXIS = np.array([400, 410, 420, 430])
 RANDOM = np.random.default_rng(0)
@@ -96,7 +96,7 @@ def read(path, table, known=None):
     if known is not None:
         known.to_csv(path / "b.csv", index=False)
     second = None if known is None else path / "b.csv"
-    return read_mixtures(spectra_parameters(file, concentrations=second))
+    return read_measured(spectra_parameters(file, concentrations=second))
 
 
 PLAIN = ("Cu", "Zn")
@@ -163,9 +163,9 @@ def test_a_folder_of_samples_with_components(tmp_path):
     (tmp_path / "mine").mkdir()
     for at, block in enumerate(jcamp().split("##END=\n")[:-1]):
         (tmp_path / "mine" / f"{at}.dx").write_text(block + "##END=\n")
-    found = read_mixtures(spectra_parameters(tmp_path / "mine"))
+    found = read_measured(spectra_parameters(tmp_path / "mine"))
     np.testing.assert_array_equal(found.amounts, AMOUNTS)
-    assert found.samples == NAMES
+    assert [*found.samples] == NAMES
 
 
 @pytest.mark.parametrize(

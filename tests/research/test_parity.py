@@ -22,7 +22,7 @@ def fold(epochs=30, wavelengths=2):
     """Fold of a series whose features are those of quadrature on untrained metrics."""
     axis = np.linspace(200, 800, WAVELENGTHS)
     signal = np.log1p(LEVELS / 10)[:, None] * np.cos(axis / 300) + 0.1 * np.sin(LEVELS)[:, None]
-    series = Series(LEVELS, axis, signal, Chart.of("linear", None, LEVELS), {})
+    series = Series.of_levels(LEVELS, axis, signal, Chart.of("linear", None, LEVELS), {})
     device = resolve("cpu", PrecisionParameters(training="float64", geometry="float64"))
     return MiddleFold.of(kernels(series, device, decoders__epochs=epochs), wavelengths)
 

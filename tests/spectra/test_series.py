@@ -60,7 +60,7 @@ def test_a_written_series_reads_back_to_the_last_bit(written, counts, kind):
 
 
 def series_on(axis, labels=None):
-    return Series(
+    return Series.of_levels(
         LEVELS, axis, np.zeros((4, len(axis))), Chart.of("linear", None, LEVELS), labels or {}
     )
 

@@ -28,7 +28,7 @@ def series_of(count):
     levels = np.linspace(0.0, 60.0, count)
     signal = np.random.default_rng(0).normal(size=(count, WAVELENGTHS))
     axis = np.linspace(200, 800, WAVELENGTHS)
-    return Series(levels, axis, signal, Chart.of("linear", None, levels), {})
+    return Series.of_levels(levels, axis, signal, Chart.of("linear", None, levels), {})
 
 
 def kernels(series, device, **changes):

@@ -1,0 +1,203 @@
+"""A calibration with one file, what it was used on, and the results."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from jaxtyping import Float
+
+from geonode.calibration.checks import Control, Correction, Validation
+from geonode.calibration.one_substance import OneSubstance
+from geonode.calibration.several_substances import SeveralSubstances
+from geonode.config import CalibrateParameters
+from geonode.errors import ArtifactError
+from geonode.estimation.axis import own_values, require_axis, require_resolution
+from geonode.estimation.estimates import CalibrationModel, Estimate
+from geonode.mixtures.design import errors_of_file
+from geonode.progress import Progress, silent
+from geonode.reading.files import errors_naming, read_spectra
+from geonode.spectra.arrays import real_array
+from geonode.spectra.quantities import in_quantity
+from geonode.spectra.series import Series
+from geonode.spectra.table import Spectra
+
+M = TypeVar("M", bound=CalibrationModel)
+
+DEFAULTS = CalibrateParameters()
+
+
+def model_of(series: Series) -> type[OneSubstance] | type[SeveralSubstances]:
+    """What calibrates with a series."""
+    return OneSubstance if series.is_of_one else SeveralSubstances
+
+
+def read_unknown(file: Path, series: Series, sheet: str | None = None) -> Spectra:
+    """Read spectra of unknown concentration, whose axis must cover that of a series.
+
+    Args:
+        file: any file of spectra.
+        series: the series.
+        sheet: of a workbook.
+
+    Raises:
+        SpectraError: they cannot be read, their axis does not cover that of the series, or they are
+            of another quantity that is not converted exactly.
+    """
+    spectra = read_spectra(file, sheet_name=sheet)
+    with errors_naming(file):
+        require_axis(series, spectra)
+    return in_quantity(file, series.labels, spectra)
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationFile(Generic[M]):
+    """What a calibration file holds, of one substance or several, and what it was used on."""
+
+    source: str
+    """Name of the file calibrated with."""
+    model: M
+    """What estimates."""
+    about: dict[str, str] = field(default_factory=dict)
+    """Source and options of the calibration, for records."""
+    unknowns: list[tuple[str, list[Estimate]]] = field(default_factory=list)
+    """Files of unknown spectra, each with the estimates of its spectra."""
+    controls: list[Control] = field(default_factory=list)
+    """Samples of known amounts among the unknowns."""
+    validations: list[Validation] = field(default_factory=list)
+    """By samples that the calibration does not know, one of every substance."""
+    correction: Correction | None = None
+    """Of its estimates by standards; of one substance."""
+    record: list[tuple[str, str]] = field(default_factory=list)
+    """Of these results."""
+
+    @staticmethod
+    def of(
+        source: str,
+        series: Series,
+        parameters: CalibrateParameters = DEFAULTS,
+        report: Progress = silent,
+    ) -> "CalibrationFile[Any]":
+        """Calibrate with a series.
+
+        Args:
+            source: name of its file.
+            series: of one substance or several.
+            parameters: method and freedoms.
+            report: called for as many units as `model_of(series).steps(series)`.
+
+        Raises:
+            ParameterError: parameters do not suit the series.
+            TrainingError, MixtureError: spectra or amounts cannot calibrate.
+        """
+        with errors_of_file(source):
+            return CalibrationFile(source, model_of(series).fit(series, parameters, report))
+
+    @property
+    def series(self) -> Series:
+        """What was measured."""
+        return self.model.series
+
+    @property
+    def method(self) -> str:
+        """Name, for people, of what estimates."""
+        return self.model.method
+
+    @property
+    def unit(self) -> str:
+        """Unit of all amounts; "1" if it is not known, or not one."""
+        return self.series.unit
+
+    @property
+    def substances(self) -> list[str]:
+        """What estimates are of, to be added to names; with units if these differ."""
+        has_several_units = self.unit == "1" and not self.series.is_of_one
+        return self.series.named if has_several_units else [*self.series.substances]
+
+    def estimated(self, file: Path, spectra: Spectra) -> list[Estimate]:
+        """Estimates of measured spectra, with the correction if there is one.
+
+        Args:
+            file: theirs, for messages.
+            spectra: of `read_unknown`.
+
+        Raises:
+            SpectraError: interpolated to their axis, what was calibrated with would be estimated
+                wrongly, or a spectrum is too flat for a step of the preprocessing.
+            ArtifactError: estimates are no numbers.
+        """
+        with errors_naming(file):
+            require_resolution(self.model, spectra.axis)
+            values = own_values(self.series, spectra)
+        found = self.model.estimates(values, spectra.names)
+        _require_numbers(number for one in found for number in _numbers(one))
+        if self.correction:
+            found = [self.correction.of(one) for one in found]
+        return [self._with_range(one) for one in found]
+
+    def _with_range(self, one: Estimate) -> Estimate:
+        """An estimate that says if it is beyond what was calibrated."""
+        said = self.model.range_remark(one), one.remark
+        return replace(one, remark="; ".join(part for part in said if part))
+
+    def estimate(
+        self, spectra: Any
+    ) -> tuple[Float[np.ndarray, "unknown *substance"], Float[np.ndarray, "unknown *substance 2"]]:
+        """Amounts of unknown spectra, of one substance or of each, and their 90% intervals.
+
+        Args:
+            spectra: array-like of shape (unknown, wavelength), as measured, on the axis of the
+                series; they are preprocessed as it was.
+
+        Raises:
+            SpectraError: as `real_array`, or spectra are too flat or have other wavelengths.
+        """
+        axis = self.series.axis
+        spectra = real_array(spectra, "spectra", unknown=None, wavelength=len(axis))
+        names = [str(place) for place in range(len(spectra))]
+        amounts, ends = self.model.estimate(self.series.preprocessing.require(axis, spectra, names))
+        each = np.concatenate([amounts[..., None], ends], axis=2).reshape(-1, 3)
+        _require_numbers(map(tuple, each.tolist()))
+        if not self.series.is_of_one:
+            return amounts, ends
+        found = amounts[:, 0], ends[:, 0]
+        return self.correction.applied(*found) if self.correction else found
+
+    def with_unknown(
+        self, file: Path, spectra: Spectra, name: str | None = None
+    ) -> "CalibrationFile[M]":
+        """Calibration to which the estimates of a file of unknown spectra are added.
+
+        Args:
+            file: the file.
+            spectra: of `read_unknown`.
+            name: of the file, for tables; None: without its folder.
+        """
+        unknowns = [*self.unknowns, (name or file.name, self.estimated(file, spectra))]
+        return replace(self, unknowns=unknowns)
+
+    @property
+    def misfits(self) -> list[str]:
+        """Names of the unknown spectra that fit nowhere."""
+        return [one.name for _, found in self.unknowns for one in found if not one.fits]
+
+
+def _numbers(one: Estimate) -> list[tuple[float, float, float]]:
+    """All numbers of an estimate: amounts with the ends of their sets."""
+    p_value = [] if one.p_value is None else [(one.p_value,) * 3]
+    return [*one.numbers, *p_value, *(_numbers(one.by_geonode) if one.by_geonode else [])]
+
+
+def _require_numbers(estimates: Iterable[tuple[float, float, float]]) -> None:
+    """Refuse amounts that are no finite numbers, and ends of intervals that are none.
+
+    Raises:
+        ArtifactError: a calibration file that was changed gives them.
+    """
+    found = np.array([*estimates]).reshape(-1, 3)
+    if not np.isfinite(found[:, 0]).all() or np.isnan(found).any():
+        raise ArtifactError(
+            "calibration: found estimates that are no numbers, expected a calibration file as it "
+            "was written; calibrate again"
+        )

@@ -1,0 +1,325 @@
+"""Calibration of one substance, and what its page and tables say about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from geonode.calibration.diagnostics import Diagnostics
+from geonode.calibration.fit import Calibration
+from geonode.calibration.limits import Limit, limits
+from geonode.calibration.methods import ON_SCORES, folds_of, most_sensitive
+from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
+from geonode.config import CalibrateParameters
+from geonode.errors import ParameterError
+from geonode.estimation.axis import shifts
+from geonode.estimation.estimates import Estimate, Mapping, MapValues
+from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE
+from geonode.estimation.model import SpectralModel
+from geonode.estimation.posterior import MISFIT as SMALLEST_P
+from geonode.estimation.posterior import Law, Pairs
+from geonode.learning.predicted import Predicted
+from geonode.parameters_file import default_parameters
+from geonode.posterior.next_levels import Proposal, propose
+from geonode.progress import Progress, silent
+from geonode.spectra.series import Series, require_response
+from geonode.storage.table import cell_text
+from geonode.ties import EQUAL
+from geonode.wording import quantity
+
+MOST_WITH_MIDDLES = 12
+"""Largest number of levels between which predictions are tabulated too."""
+
+PROPOSALS = 3
+"""Number of concentrations that are proposed for the next measurement."""
+
+PREDICTED = 65
+"""Number of concentrations at which spectra are predicted for tables and figures."""
+
+LONGEST_NAME = 40
+"""Characters of a name in a remark."""
+
+REMARK_DIGITS = 4
+"""Significant digits of the concentrations in a remark."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneSubstance:
+    """Calibration with the levels of a series, of which unknowns are single scans."""
+
+    series: Series
+    calibration: Calibration
+
+    def __post_init__(self) -> None:
+        curve, (levels, wavelengths) = self.calibration.curve, self.series.signal.shape
+        if curve is not None:
+            # The tail of F takes a time that grows with its degrees of freedom.
+            freedom, spectra = curve.novelty.freedom, curve.novelty.spectra
+            if not (1 <= freedom <= 2 * wavelengths and 1 <= spectra <= levels):
+                raise ValueError("novelty: found more than levels and wavelengths give")
+
+    @classmethod
+    def fit(
+        cls, series: Series, parameters: CalibrateParameters, report: Progress = silent
+    ) -> "OneSubstance":
+        """Calibrate with a series; `report` is called for `steps` units.
+
+        Raises:
+            ParameterError: there is no such method, it takes no part, or it allows no offset.
+            TrainingError: all spectra are alike.
+        """
+        require_response(series.signal)
+        method = parameters.method
+        if parameters.allow_offset or parameters.allow_scale:
+            if method not in ("auto", "geonode"):
+                expected = "geonode, which alone allows offsets and factors"
+                raise ParameterError("parameters", "calibrate.method", method, expected)
+            if not series.preprocessing.keeps_offset_and_scale:
+                raise ParameterError(
+                    "parameters",
+                    f"calibrate.allow_{'offset' if parameters.allow_offset else 'scale'}",
+                    True,
+                    f"neither, as the series is of {series.labels['signal']}, in which offsets "
+                    "and factors are others",
+                )
+            method = "geonode"
+        found = Calibration.fit(
+            series.signal,
+            series.concentrations,
+            method=method,
+            offset=parameters.allow_offset,
+            scale=parameters.allow_scale,
+            scans=scans_of(series),
+            report=report,
+        )
+        return cls(series, found)
+
+    @staticmethod
+    def steps(series: Series) -> int:
+        """Units of work of `fit`."""
+        levels = series.concentrations
+        return int(folds_of(levels, np.arange(len(levels))).max()) + 1
+
+    def estimate(
+        self, spectra: Float[np.ndarray, "unknown wavelength"]
+    ) -> tuple[
+        Float[np.ndarray, "unknown substance"],
+        Float[np.ndarray, "unknown substance 2"],
+    ]:
+        """Concentrations by the chosen method, and the ends of their 90% sets."""
+        middle, ends = self.calibration.estimate(spectra)
+        return middle[:, None], ends[:, None]
+
+    def estimates(
+        self, spectra: Float[np.ndarray, "unknown wavelength"], names: Sequence[str]
+    ) -> list[Estimate]:
+        """Estimates by the chosen method, and by geonode if it takes part."""
+        of_geonode = self._by_geonode(spectra, names)
+        if self.calibration.law is None:
+            return [replace(one, by_geonode=one) for one in of_geonode]
+        middle, ends = self.calibration.estimate(spectra)
+        found = [
+            Estimate(name, [amount], [[(low, high)]], True)
+            for name, amount, (low, high) in zip(names, middle.tolist(), ends.tolist(), strict=True)
+        ]
+        if not of_geonode:
+            return found
+        return [
+            replace(one, fits=other.fits, remark=other.remark, by_geonode=other)
+            for one, other in zip(found, of_geonode, strict=True)
+        ]
+
+    def _by_geonode(self, spectra: np.ndarray, names: Sequence[str]) -> list[Estimate]:
+        """Estimates by geonode; none if it takes no part."""
+        curve = self.calibration.curve
+        if curve is None:
+            return []
+        found = self.calibration.by_geonode(spectra)
+        shifted = shifts(curve, self.series, spectra)
+        fits = found.fits & (shifted == 0)
+        unit = "" if self.series.unit == "1" else self.series.unit
+        numbers = [one.tolist() for one in (found.mode, found.p_value, fits, shifted)]
+        return [
+            Estimate(
+                name,
+                [mode],
+                [sets],
+                fit,
+                _remark(name, sets, p_value, fit, shift, unit),
+                _alternatives(modes) if len(sets) > 1 else (),
+                p_value,
+            )
+            for name, sets, modes, mode, p_value, fit, shift in zip(
+                names, found.sets, found.modes, *numbers, strict=True
+            )
+        ]
+
+    @property
+    def layers(self) -> dict[str, tuple[str, str]]:
+        """The concentration with its interval, and whether a pixel fits if that is known."""
+        unit = self.series.unit
+        found = {
+            "concentration": (unit, f"concentration by {self.method}"),
+            "low90": (unit, "lower end of its 90% interval"),
+            "high90": (unit, "upper end of its 90% interval"),
+        }
+        of_fit = {"p_value": ("1", "p-value of a misfit as large")}
+        return found if self.calibration.curve is None else found | of_fit
+
+    def on(self, place: torch.device) -> Mapping:
+        """Function that estimates the pixels of an image; the curve of geonode is on a device."""
+        curve = self.calibration.curve
+        return partial(self._pixels, None if curve is None else Law(curve, place))
+
+    def _pixels(self, law: Law | None, spectra: np.ndarray) -> MapValues:
+        flags, of_fit = np.zeros(len(spectra), int), []
+        if law is not None:
+            found = law.summaries(spectra)
+            flags = MISFIT * (found.p_value < SMALLEST_P)
+            of_fit = [found.p_value]
+        if law is not None and self.calibration.law is None:
+            middle, low, high = found.mode, found.low, found.high
+            flags = flags + AMBIGUOUS * found.disconnected
+        else:
+            middle, ends = self.calibration.estimate(spectra)
+            low, high = ends.T
+        levels = self.series.concentrations
+        outside = ((middle < levels[0]) & (levels[0] > 0)) | (middle > levels[-1])
+        return np.stack([middle, low, high, *of_fit]), (flags + OUTSIDE * outside).astype(np.uint8)
+
+    @cached_property
+    def limits(self) -> list[Limit]:
+        """Limits of detection and of quantification."""
+        return limits(self.series, self.calibration)
+
+    @cached_property
+    def scans(self) -> tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]:
+        """Place of the level of every scan, and its spectrum."""
+        return scans_of(self.series)
+
+    @property
+    def counted(self) -> str:
+        """Number of levels."""
+        return f"{len(self.series.concentrations)} levels"
+
+    @property
+    def method(self) -> str:
+        """Name, for people, of the method that estimates."""
+        return NAMES[self.calibration.method]
+
+    @cached_property
+    def place(self) -> int:
+        """Place of the most sensitive wavelength, that of the lines."""
+        return most_sensitive(self.series.concentrations, self.series.signal)
+
+    def at(self, place: int) -> str:
+        """A wavelength with its unit."""
+        return quantity(float(self.series.axis[place]), self.series.labels["axis_unit"], 4)
+
+    @cached_property
+    def sentence(self) -> str:
+        """The verdict with its warnings, and the method that estimates if it is another one."""
+        wavelengths = dict.fromkeys(OF_ONE_WAVELENGTH, self.at(self.place))
+        best = self.calibration.fitted["single_wavelength"].option
+        wavelengths["single_wavelength"] = self.at(best)
+        verdict = self.calibration.verdict
+        said = [verdict.sentence(self.series.unit, wavelengths), *self.calibration.warnings]
+        if verdict.chosen is None or verdict.chosen.key != self.calibration.method:
+            said.insert(1, f"Unknown spectra are estimated by {self.method}.")
+        return " ".join(said)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether a method can be used, and there is no warning about the one that estimates."""
+        return self.calibration.verdict.chosen is not None and not self.calibration.warnings
+
+    def range_remark(self, estimate: Estimate) -> str | None:
+        """Remark on an estimate beyond the levels; None for one within them."""
+        levels, (concentration,) = self.series.concentrations, estimate.amounts
+        if levels[0] <= concentration <= levels[-1] or (levels[0] == 0 > concentration):
+            return None
+        side, end = ("above", -1) if concentration > levels[-1] else ("below", 0)
+        level = quantity(float(levels[end]), self.series.unit)
+        return f"{side} the range: beyond the level of {level}, extrapolated"
+
+    @cached_property
+    def places(self) -> Float[np.ndarray, "target"]:
+        """Concentrations of `predictions`: those of `tabulated`, and others along the curve."""
+        levels, curve = self.series.concentrations, self.calibration.curve
+        nodes = (
+            np.linspace(levels[0], levels[-1], PREDICTED) if curve is None else curve.concentrations
+        )
+        inside = nodes[(nodes >= levels[0]) & (nodes <= levels[-1])]
+        even = inside[np.linspace(0, len(inside) - 1, PREDICTED).round().astype(int)]
+        return np.union1d(self.tabulated, even)
+
+    @cached_property
+    def tabulated(self) -> Float[np.ndarray, "target"]:
+        """The levels and, unless there are many, the midpoints between neighbours."""
+        levels = self.series.concentrations
+        middles = (levels[1:] + levels[:-1]) / 2
+        return levels if len(levels) > MOST_WITH_MIDDLES else np.union1d(levels, middles)
+
+    @cached_property
+    def proposals(self) -> list[Proposal]:
+        """Concentrations to measure next."""
+        return propose(self.series.concentrations, self.series.signal, PROPOSALS)
+
+    @cached_property
+    def diagnostics(self) -> Diagnostics:
+        """Of the method that estimates if it is PLS or PCR, else of PLS."""
+        levels = self.series.concentrations
+        key = self.calibration.method if self.calibration.method in ON_SCORES else "pls"
+        folds = folds_of(levels, np.arange(len(levels)))
+        fitted = self.calibration.fitted[key]
+        return Diagnostics.of(key, fitted, self.series.signal, levels, folds)
+
+    @cached_property
+    def predictions(self) -> Predicted:
+        """Spectra at `places` by the posterior over metrics."""
+        parameters = default_parameters({"preset": "fast", "device": "cpu"})
+        return SpectralModel.fit(self.series, parameters).predict(self.places)
+
+
+def scans_of(
+    series: Series,
+) -> tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]:
+    """Scans behind the levels of a series: the index of its level and the spectrum of each."""
+    level = np.arange(len(series.signal))
+    if series.replicates is None:
+        return level, series.signal
+    once = level[series.replicates.scans == 1]
+    repeated = series.replicates.level
+    scans = series.signal[repeated] + series.replicates.deviations
+    return np.append(once, repeated), np.concatenate([series.signal[once], scans])
+
+
+def _alternatives(modes: Pairs) -> list[float]:
+    """Modes of the parts of a set whose probabilities are within a factor of two, ascending."""
+    least = (1 - EQUAL) * modes[0][1] / 2
+    return sorted(at for at, weight in modes if weight >= least)
+
+
+def _remark(name: str, parts: Pairs, p_value: float, fits: bool, shift: float, unit: str) -> str:
+    """What a reader must know before using the numbers of a spectrum; empty for nothing."""
+    name = " ".join(name.split())
+    name = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+    if shift:
+        return (
+            f"{name} fits nowhere as it is, but close if its axis is off by about {shift:.3g}: "
+            "check the calibration of the instrument."
+        )
+    if not fits:
+        return (
+            f"{name} fits nowhere (p = {p_value:.2g}): no concentration of the model gives such a "
+            "spectrum, so its numbers mean nothing."
+        )
+    if len(parts) > 1:
+        each = cell_text(parts, REMARK_DIGITS).replace("; ", " or ")
+        fit = "both fit" if len(parts) == 2 else "all fit"
+        said = f"{each} {unit}: {fit}; dilute and measure again."
+        return f"{name} is ambiguous: {said}"
+    return ""

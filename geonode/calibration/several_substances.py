@@ -1,0 +1,188 @@
+"""Calibration of several substances, and what its page and tables say about it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.special import stdtrit  # scipy.stats takes 0.3 s to import
+
+from geonode.compute.device import moved
+from geonode.config import CalibrateParameters
+from geonode.errors import MixtureError, ParameterError
+from geonode.estimation.estimates import Estimate, Mapping, MapValues
+from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE
+from geonode.estimation.posterior import CPU
+from geonode.mixtures.design import Design
+from geonode.mixtures.mixture import NAMES, MixtureCalibration
+from geonode.progress import Progress, silent
+from geonode.spectra.series import Series
+from geonode.wording import listed, number, quantity
+
+METHODS = {"combined": "combined", **NAMES}
+"""Names of all that is compared, for people."""
+
+LARGEST_ERROR = 0.25
+"""RMSEP over the range, from which a substance is not estimated."""
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralSubstances:
+    """Calibration of all substances of a series together."""
+
+    series: Series
+    calibration: MixtureCalibration
+
+    @classmethod
+    def fit(
+        cls, series: Series, parameters: CalibrateParameters, report: Progress = silent
+    ) -> "SeveralSubstances":
+        """Calibrate with the samples of a series; `report` is called for `steps` units.
+
+        Raises:
+            ParameterError: parameters are not the defaults, which alone several substances have.
+            MixtureError: the amounts cannot calibrate.
+        """
+        if other := parameters.model_dump(exclude_defaults=True):
+            key, value = next(iter(other.items()))
+            expected = "none: several amounts are calibrated together; --target NAME takes one"
+            raise ParameterError("parameters", f"calibrate.{key}", value, expected)
+        found = MixtureCalibration.of(series.signal, series.amounts, series.substances, report)
+        return cls(series, moved(found, CPU))
+
+    @staticmethod
+    def steps(series: Series) -> int:
+        """Units of work of `fit`; 1 where the amounts will be refused."""
+        try:
+            return int(Design.of(series.amounts, series.substances).folds.max()) + 1
+        except MixtureError:
+            return 1
+
+    def estimate(
+        self, spectra: Float[np.ndarray, "unknown wavelength"]
+    ) -> tuple[
+        Float[np.ndarray, "unknown substance"],
+        Float[np.ndarray, "unknown substance 2"],
+    ]:
+        """Amounts of all substances, and the ends of their 90% sets."""
+        found = self.calibration.estimate(spectra)
+        return found.amounts, found.intervals
+
+    def estimates(
+        self, spectra: Float[np.ndarray, "unknown wavelength"], names: Sequence[str]
+    ) -> list[Estimate]:
+        """Estimates of all substances together."""
+        found = self.calibration.estimate(spectra)
+        columns = names, found.amounts.tolist(), found.sets, found.fits.tolist(), found.parts
+        return [
+            Estimate(name, amounts, sets, fits, _remark(fits, len(parts)))
+            for name, amounts, sets, fits, parts in zip(*columns, strict=True)
+        ]
+
+    def range_remark(self, estimate: Estimate) -> str | None:
+        """Which amounts are beyond those of the samples; None if none is."""
+        outside = self.calibration.design.are_outside(np.array([estimate.amounts]))[0]
+        names = [self.series.substances[at] for at in np.flatnonzero(outside)]
+        is_told = names and estimate.fits
+        return f"outside the design in {listed(names)}: extrapolated" if is_told else None
+
+    @property
+    def layers(self) -> dict[str, tuple[str, str]]:
+        """The amount of every substance with its interval, and how far a pixel is off."""
+        found = {}
+        safe = [re.sub(r"\W+", "_", name) for name in self.series.substances]
+        for place, (name, unit) in enumerate(zip(safe, self.series.units, strict=True)):
+            own = name if safe.count(name) == 1 else f"{name}_{place + 1}"
+            of = self.series.substances[place]
+            found[f"amount_{own}"] = (unit, f"amount of {of}")
+            found[f"low90_{own}"] = (unit, f"lower end of the 90% interval of {of}")
+            found[f"high90_{own}"] = (unit, f"upper end of the 90% interval of {of}")
+        return found | {"misfit": ("1", "distance from the samples over the largest that fits")}
+
+    def on(self, place: torch.device) -> Mapping:
+        """Function that estimates the pixels of an image on a device."""
+        # torch loads its linear algebra for a GPU at the first use, which has to be by one thread
+        # alone: https://github.com/pytorch/pytorch/issues/90613
+        torch.linalg.inv(torch.ones(1, 1, device=place))
+        return partial(_pixels, moved(self.calibration, place))
+
+    @property
+    def counted(self) -> str:
+        """Numbers of samples and substances."""
+        several = len(self.series.substances)
+        return f"{len(self.series.samples)} samples of {several} substances"
+
+    @property
+    def method(self) -> str:
+        """The methods with the largest weights."""
+        best = zip(self.calibration.verdict, self.series.substances, strict=True)
+        said = listed([f"{NAMES[key]} of {name}" for key, name in best])
+        return f"all methods together, mostly {said}"
+
+    @property
+    def centre(self) -> Float[np.ndarray, "substance"]:
+        """Mean amounts of the samples."""
+        return self.series.amounts.mean(axis=0)
+
+    @property
+    def pure(self) -> Float[np.ndarray, "wavelength substance"]:
+        """Derivatives of the spectrum by every amount, at the centre (signal per amount)."""
+        forward = self.calibration.forward
+        _, slopes, _ = forward.surface.at(torch.from_numpy(self.centre)[None])
+        return forward.directions @ slopes[0].numpy()
+
+    @property
+    def pure_half_widths(self) -> Float[np.ndarray, "wavelength substance"]:
+        """Half widths of the 90% intervals of `pure`, by the law of the left-out residuals."""
+        forward, surface = self.calibration.forward, self.calibration.forward.surface
+        relative = surface.slope_variances(torch.from_numpy(self.centre)[None])[0].sqrt().numpy()
+        residuals = (surface.residuals / surface.relative.sqrt()[:, None]).numpy()
+        scale = np.sqrt(np.mean((residuals @ forward.directions.T) ** 2, axis=0))
+        freedom = max(self.calibration.design.compositions - len(relative) - 1, 3)
+        return stdtrit(freedom, 0.95) * scale[:, None] * relative
+
+    @property
+    def of_range(self) -> Float[np.ndarray, "substance"]:
+        """RMSEP of the combined estimates over the range of the amounts."""
+        return self.calibration.rmsep["combined"] / self.calibration.design.ranges
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether every substance is estimated better than its range says."""
+        return bool((self.of_range <= LARGEST_ERROR).all())
+
+    @property
+    def sentence(self) -> str:
+        """Sentence on the substances calibrated, and how far off each is."""
+        series, errors = self.series, self.calibration.rmsep["combined"].tolist()
+        said = [
+            f"{name} {quantity(error, unit)} ({number(100 * relative, 2)} % of its range)"
+            for name, unit, error, relative in zip(
+                series.substances, series.units, errors, self.of_range.tolist(), strict=True
+            )
+        ]
+        poor = [series.substances[at] for at in np.flatnonzero(self.of_range > LARGEST_ERROR)]
+        warning = f" Do not rely on {listed(poor)}: the errors are too large." if poor else ""
+        return (
+            f"{listed([*series.substances])} are calibrated together. Errors of left-out samples "
+            f"(RMSEP): {listed(said)}.{warning}"
+        )
+
+
+def _pixels(calibration: MixtureCalibration, spectra: np.ndarray) -> MapValues:
+    found = calibration.estimate(spectra)
+    each = np.concatenate([found.amounts[..., None], found.intervals], axis=2)
+    flags = AMBIGUOUS * (found.are_parts.sum(axis=1) > 1) + MISFIT * ~found.fits
+    flags = flags + OUTSIDE * found.outside.any(axis=1)
+    layers = np.vstack([each.reshape(len(spectra), -1).T, found.misfit])
+    return layers, flags.astype(np.uint8)
+
+
+def _remark(fits: bool, parts: int) -> str:
+    """That a spectrum fits nowhere, or several mixtures; empty for neither."""
+    if not fits:
+        return "fits nowhere: unlike the samples, the numbers mean nothing"
+    return "several mixtures fit" if parts > 1 else ""

@@ -1,0 +1,110 @@
+"""Estimates of unknown spectra, and what every calibration gives, of one substance or several."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+
+from geonode.spectra.series import Series
+
+Ends = tuple[float, float]
+"""Lowest and highest amount of an interval."""
+
+MapValues = tuple[Float[np.ndarray, "layer pixel"], UInt8[np.ndarray, "pixel"]]
+"""Layers and flags of pixels."""
+
+Mapping = Callable[[Float[np.ndarray, "pixel wavelength"]], MapValues]
+"""Function that estimates the complete spectra of pixels."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Estimated amounts of one unknown spectrum."""
+
+    name: str
+    """Of the spectrum in its file."""
+    amounts: list[float]
+    """Of every substance."""
+    sets: list[list[Ends]]
+    """Of every substance the parts of the 90% set, ascending: one interval, or several."""
+    fits: bool
+    """Whether the spectrum may be one of those calibrated with; else its numbers mean nothing."""
+    remark: str = ""
+    """What a reader must know before using the numbers."""
+    alternatives: Sequence[float] = ()
+    """Of an ambiguous spectrum the amounts that are as likely; no single one stands for it."""
+    p_value: float | None = None
+    """Probability of a misfit at least as large, where a law of misfits is known."""
+    uncorrected: Sequence[float] = ()
+    """Amounts before a correction by standards; none where there is no correction."""
+    by_geonode: "Estimate | None" = None
+    """Of one substance: what geonode finds, whatever method estimates; None: it takes no part."""
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether a set is more than one interval."""
+        return any(len(parts) > 1 for parts in self.sets)
+
+    @property
+    def numbers(self) -> list[tuple[float, float, float]]:
+        """Amount, lowest and highest one of its set, of every substance."""
+        each = zip(self.amounts, self.sets, strict=True)
+        return [(amount, parts[0][0], parts[-1][1]) for amount, parts in each]
+
+    def contains(self, amounts: Iterable[float]) -> list[bool]:
+        """Whether a part of the set contains an amount, of every substance."""
+        each = zip(amounts, self.sets, strict=True)
+        return [any(low <= one <= high for low, high in parts) for one, parts in each]
+
+
+class CalibrationModel(Protocol):
+    """What estimates spectra by a calibration, whatever its algorithm.
+
+    Spectra are on the axis of its series, and preprocessed as that was.
+    """
+
+    @property
+    def series(self) -> Series:
+        """What it was calibrated with."""
+
+    @property
+    def method(self) -> str:
+        """Name, for people, of what estimates."""
+
+    @property
+    def counted(self) -> str:
+        """Number of levels or samples, in words."""
+
+    @property
+    def sentence(self) -> str:
+        """How far off estimates are, and every warning."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether estimates can be relied on."""
+
+    def estimate(
+        self, spectra: Float[np.ndarray, "unknown wavelength"]
+    ) -> tuple[
+        Float[np.ndarray, "unknown substance"],
+        Float[np.ndarray, "unknown substance 2"],
+    ]:
+        """Amounts of every substance, and the ends of their 90% sets."""
+
+    def estimates(
+        self, spectra: Float[np.ndarray, "unknown wavelength"], names: Sequence[str]
+    ) -> list[Estimate]:
+        """Estimates of spectra by name, with all that is to be told of each."""
+
+    def range_remark(self, estimate: Estimate) -> str | None:
+        """Remark on an estimate beyond what was calibrated; None for one within it."""
+
+    @property
+    def layers(self) -> dict[str, tuple[str, str]]:
+        """Unit and description of every map of an image, by name; the flags are one more map."""
+
+    def on(self, place: torch.device) -> Mapping:
+        """Function that estimates the pixels of an image on a device."""
