@@ -1,82 +1,93 @@
-"""Figures of the page of a calibration; its script fills those that follow a control."""
+"""Figures of the pages of calibrations; the script of the page fills those that follow a slider."""
 
+from itertools import pairwise
 from typing import Any
 
 import altair as alt
 import numpy as np
+from jaxtyping import Float
+from scipy.spatial import ConvexHull
 
+from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.one_substance import OneSubstance
+from geonode.calibration.several_substances import METHODS, SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.report.kit import (
     INK,
+    LINE,
     MODEL,
     MUTED,
     NAMED,
     SECOND,
     Figure,
     band_layers,
+    by_level,
     choice,
     concentration,
     keyed,
     marks,
+    sample,
+    spectrum_chart,
+    wrapped,
     x_axis,
     y_axis,
     zoom,
 )
-from geonode.report.live import drawn_places
-from geonode.report.series_figures import by_level, spectrum_chart
+from geonode.report.live import AT_MOST, drawn_places
 from geonode.spectra.series import labelled
-from geonode.wording import quantity
+from geonode.wording import number, quantity
 
-DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1}
+DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1, "tooltip": True}
+HOLLOW = DOTS | {"shape": "square", "filled": False}
 DASHES = [6, 4]
 
+FAR = 10.0
+"""Times the smallest RMSEP, beyond which the bar of a method is cut."""
 
-def true(model: OneSubstance) -> Figure:
-    """Estimated over true concentration of the left-out levels."""
-    found, levels = model.calibration, model.series.concentrations
-    names = {"geonode": "geonode, 90% set"}
-    if found.method != "geonode":
-        names[found.method] = f"{model.method}, 90% interval"
-    estimates = [
-        (key, level, value)
-        for key in names
-        for level, value in zip(levels, found.verdict.by_key(key).estimates, strict=True)
-    ]
-    intervals = [
-        (key, level, *ends)
-        for key in names
-        for level, parts in zip(levels, found.sets[key], strict=True)
-        for ends in parts
-    ]
-    label = labelled("concentration", model.series.unit)
-    x = concentration(alt.X, "level", f"true {label}", levels)
-    estimated, low, same = (
-        concentration(alt.Y, one, f"estimated {label}", levels)
-        for one in ("estimated", "low", "level")
+
+def left_out(
+    name: str,
+    amount: str,
+    true: Float[np.ndarray, "sample"],
+    estimates: dict[str, tuple[Any, Any]],
+    size: int,
+) -> Figure:
+    """Left-out estimates over true amounts, and the line where both are the same.
+
+    Args:
+        name: of the figure.
+        amount: name of the amount with its unit.
+        true: of every sample.
+        estimates: by the name in the legend, at most two: amounts, and the parts of the 90% set of
+            every sample or None; the first ones are drawn as dots, the others as squares.
+        size: of dots.
+    """
+    x = concentration(alt.X, "true", f"true {amount}", true)
+    y, low, same = (
+        concentration(alt.Y, one, f"estimated {amount}", true)
+        for one in ("estimated", "low", "true")
     )
-    part = keyed({name: MODEL if key == "geonode" else SECOND for key, name in names.items()})
-    layers = [marks("line", x, same, table="ends", color=MUTED, strokeDash=DASHES, strokeWidth=1)]
-    thick, thin = {"strokeWidth": 6, "opacity": 0.35}, {"strokeWidth": 1.5}
-    circle, square = DOTS, {"shape": "square", "filled": False, "size": 80, "opacity": 1}
-    for key, name in names.items():
-        bar, dot = (thick, circle) if key == "geonode" else (thin, square)
-        where = alt.datum.method == key
-        bars = {"table": "intervals", "where": where, **bar}
-        points = {"table": "estimates", "where": where, "tooltip": True, **dot}
-        layers.insert(1, part(name, "rule", x, low, alt.Y2("high"), **bars))  # below all points
-        layers.append(part(name, "point", x, estimated, **points))
-
-    def columns(names: tuple[str, ...], rows: list[Any]) -> dict[str, Any]:
-        return dict(zip(names, zip(*rows, strict=True), strict=True))
-
-    tables = {
-        "estimates": columns(("method", "level", "estimated"), estimates),
-        "intervals": columns(("method", "level", "low", "high"), intervals),
-        "ends": {"level": levels[[0, -1]]},
-    }
-    what = "left-out levels: estimated over true concentration, with 90% intervals"
-    return Figure("true", what, alt.layer(*layers), tables, 400)
+    part = keyed(dict(zip(estimates, (MODEL, SECOND), strict=False)))
+    dashed = {"color": MUTED, "strokeDash": DASHES, "strokeWidth": 1}
+    bars, points = [marks("line", x, same, table="ends", **dashed)], []
+    tables: dict[str, Any] = {"ends": {"true": [true.min(), true.max()]}}
+    styles = [
+        (DOTS, {"strokeWidth": 6, "opacity": 0.35}),
+        (HOLLOW, {"strokeWidth": 1.5}),
+    ]
+    for place, (label, (amounts, sets)) in enumerate(estimates.items()):
+        dot, bar = styles[place]
+        tables[f"estimates_{place}"] = {"true": true, "estimated": amounts}
+        points.append(
+            part(label, "point", x, y, table=f"estimates_{place}", **dot | {"size": size})
+        )
+        if sets is not None:
+            ends = [(at, *one) for at, parts in zip(true, sets, strict=True) for one in parts]
+            columns = zip(("true", "low", "high"), zip(*ends, strict=True), strict=True)
+            tables[f"sets_{place}"] = dict(columns)
+            bars.append(part(label, "rule", x, low, alt.Y2("high"), table=f"sets_{place}", **bar))
+    what = f"left-out estimates over true {amount}, with 90% intervals"
+    return Figure(name, what, alt.layer(*bars, *points), tables, 400 if size > 40 else 300)
 
 
 def curve(model: OneSubstance) -> Figure:
@@ -89,7 +100,7 @@ def curve(model: OneSubstance) -> Figure:
     chart = alt.layer(
         *band_layers(part, predicted, x, label),
         part(line, "line", x, straight, strokeDash=DASHES),
-        part("measured", "point", x, signal, table="measured", tooltip=True, **DOTS),
+        part("measured", "point", x, signal, table="measured", **DOTS),
     )
     what = "signal over concentration at the chosen wavelength"
     return Figure("curve", what, chart, {"curve": {}, "measured": {}})
@@ -113,7 +124,7 @@ def residuals(model: OneSubstance) -> Figure:
     chart = (
         alt.layer(
             marks("rule", x, y, alt.Y2Datum(0), color=SECOND, strokeWidth=2),
-            marks("point", x, y, color=SECOND, tooltip=True, **DOTS),
+            marks("point", x, y, color=SECOND, **DOTS),
         )
         .add_params(choice("method", "method", options, used))
         .transform_filter("datum.method == method")
@@ -153,7 +164,7 @@ def influence(model: OneSubstance) -> Figure:
     y = y_axis("q", "Q residual", zero=True)
     dashed = {"color": SECOND, "strokeDash": DASHES, "strokeWidth": 1.5}
     chart = alt.layer(
-        marks("point", x, y, color=MODEL, tooltip=True, **DOTS),
+        marks("point", x, y, color=MODEL, **DOTS),
         marks("text", x, y, alt.Text("level", type="nominal"), table="named", color=INK, dy=-11),
         marks("rule", x, table="leverage_limit", **dashed),
         marks("rule", y, table="q_limit", **dashed),
@@ -180,7 +191,7 @@ def components(model: OneSubstance) -> Figure:
     layers = [
         part(NAMES[key], kind, x, y, table=key, **style)
         for key in found.rmsecv
-        for kind, style in (("line", {}), ("point", DOTS | {"tooltip": True}))
+        for kind, style in (("line", {}), ("point", DOTS))
     ]
     layers.append(marks("rule", x, table="used", color=INK, strokeDash=DASHES, strokeWidth=1.5))
     tables: dict[str, Any] = {
@@ -197,3 +208,100 @@ def predicted(model: OneSubstance) -> Figure:
     chart = spectrum_chart(model.series, "predicted, 90% interval", measured=False)
     what = "predicted spectrum with its 90% interval"
     return Figure("predicted", what, chart.add_params(zoom()), {"spectrum": {}})
+
+
+def rmsep_bars(model: SeveralSubstances, place: int) -> Figure:
+    """Errors of left-out samples by method, whose labels have the numbers."""
+    errors = {key: float(of[place]) for key, of in model.calibration.rmsep.items()}
+    shown = {key: errors[key] for key in METHODS}
+    best, most = model.calibration.verdict[place], FAR * min(shown.values())
+    table = {
+        "method": [f"{METHODS[key]} {number(error, 3)}" for key, error in shown.items()],
+        "error": [min(error, most) for error in shown.values()],
+        "kind": ["all" if key == "combined" else "best" if key == best else "" for key in shown],
+    }
+    title = labelled("RMSEP", model.series.units[place])
+    x = x_axis("error", title).scale(domain=[0, min(most, max(shown.values())) or 1.0])
+    y = alt.Y("method", type="nominal").sort(None).title(None)
+    colour = alt.Color("kind", type="nominal").legend(None)
+    scale = alt.Scale(domain=["all", "best", ""], range=[MODEL, SECOND, MUTED])
+    chart = alt.layer(marks("bar", x, y, colour.scale(scale), height={"band": 0.6}))
+    what = f"errors of {model.series.named[place]} in left-out samples by method"
+    return Figure(f"methods_{place}", what, chart, {"methods": table}, 300)
+
+
+def pure_spectrum(model: SeveralSubstances, place: int) -> Figure:
+    """Spectrum of one substance: derivative of the signal by its amount, at the centre."""
+    series, at = model.series, sample(len(model.series.axis), AT_MOST)
+    name, unit = series.substances[place], series.units[place]
+    x, line = x_axis("wavelength", series.axis_label), "change, 90% interval"
+    title = f"d {series.labels['signal']} / d {labelled(name, unit)}"
+    chart = alt.layer(
+        *band_layers(keyed({line: MODEL}), line, x, title),
+        marks("rule", alt.YDatum(0), table="ends", color=MUTED, strokeDash=DASHES),
+    ).add_params(zoom())
+    found, half = model.pure[at, place], model.pure_half_widths[at, place]
+    ends = {"low": found - half, "high": found + half}
+    tables = {
+        "pure": {"wavelength": series.axis[at], "predicted": found, **ends},
+        "ends": {"predicted": [0.0]},
+    }
+    what = f"spectrum of {name}: change of the signal per amount at the mean composition"
+    return Figure(f"pure_{place}", what, chart, tables, 300)
+
+
+def _pair_axes(model: SeveralSubstances, one: int, other: int) -> tuple[alt.X, alt.Y]:
+    """Axes of the amounts of two substances."""
+    x, y = x_axis("x", model.series.named[one]), y_axis("y", model.series.named[other])
+    return x.scale(nice=False, zero=False, padding=8), y.scale(nice=False, zero=False, padding=8)
+
+
+def _pair_amounts(model: SeveralSubstances, one: int, other: int) -> dict[str, Any]:
+    amounts = model.series.amounts
+    return {"sample": model.series.samples, "x": amounts[:, one], "y": amounts[:, other]}
+
+
+def surface(model: SeveralSubstances, one: int, other: int) -> Figure:
+    """Signal over the amounts of two substances; the script gives its cells."""
+    x, y = _pair_axes(model, one, other)
+    labels = model.series.labels
+    title = wrapped(labelled(labels["signal"], labels["signal_unit"]))
+    signal = alt.Color("signal", type="quantitative").scale(scheme="viridis", zero=False)
+    signal = signal.legend(title=title, gradientLength=alt.ExprRef("width / 2"))
+    chart = alt.layer(
+        marks("rect", x, y, alt.X2("x2"), alt.Y2("y2"), signal),
+        marks("point", x, y, table="samples", color=INK, stroke="white", **DOTS),
+    )
+    what = f"signal over the amounts of {model.series.named[one]} and {model.series.named[other]}"
+    tables = {"cells": {}, "samples": _pair_amounts(model, one, other)}
+    return Figure(f"surface_{one}_{other}", what, chart, tables, 320)
+
+
+def design(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> Figure:
+    """Amounts of two substances in the samples, their hull, and the estimates of unknowns."""
+    x, y = _pair_axes(file.model, one, other)
+    names, colours = file.series.named, {"samples": INK}
+    tables: dict[str, Any] = {
+        "samples": _pair_amounts(file.model, one, other),
+        "hull": _hull(file.series.amounts[:, [one, other]]),
+    }
+    if found := [each for _, of_file in file.unknowns for each in of_file if each.fits]:
+        x_of, y_of = ([each.numbers[at][0] for each in found] for at in (one, other))
+        tables["unknowns"] = {"sample": [each.name for each in found], "x": x_of, "y": y_of}
+        colours["unknowns"] = MODEL
+    part = keyed(colours)
+    ends = alt.X2("x2"), alt.Y2("y2")
+    chart = alt.layer(
+        marks("rule", x, y, *ends, table="hull", color=LINE, strokeWidth=2),
+        *(part(key, "point", x, y, table=key, **DOTS) for key in colours),
+    )
+    what = f"amounts of {names[one]} and {names[other]} in the samples, and their convex hull"
+    return Figure(f"design_{one}_{other}", what, chart, tables, 260)
+
+
+def _hull(amounts: Float[np.ndarray, "sample 2"]) -> dict[str, list[float]]:
+    """Sides of the convex hull of amounts."""
+    low, ranges = amounts.min(axis=0), np.ptp(amounts, axis=0)
+    corners = amounts[ConvexHull((amounts - low) / ranges).vertices]
+    sides = [(*a, *b) for a, b in pairwise([*corners.tolist(), corners[0].tolist()])]
+    return {name: [side[at] for side in sides] for at, name in enumerate(("x", "y", "x2", "y2"))}

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,17 @@ from geonode.calibration.one_substance import OneSubstance
 from geonode.calibration.several_substances import SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.report import calibration_figures as figures
-from geonode.report import mixture_figures
 from geonode.report.calibration_tables import (
     components_text,
     coverage_text,
     limit_text,
     with_geonode,
 )
+from geonode.report.kit import Figure, spectra_figure
 from geonode.report.live import curves, drawn_places, surfaces
 from geonode.report.page import Command, Link, Note, Page, Panels, Part, Section, Slider, Statement
-from geonode.report.series_figures import spectra_figure
 from geonode.spectra.chart import spans_decades
+from geonode.spectra.series import labelled
 from geonode.storage.table import Column, Table
 
 
@@ -36,7 +37,7 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
     answer = Statement(file.model.sentence, file.model.is_sound)
     titles = f"{file.source}: calibration", f"Calibration of {file.source}"
     if file.series.is_of_one:
-        data, figure = curves(file.model), figures.true(file.model)
+        data, figure = curves(file.model), _left_out_levels(file.model)
         lead, sections = _lead(file.model), _of_one(file.model, by_name, saved)
     else:
         data, figure = surfaces(file.model), None
@@ -94,6 +95,17 @@ def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[
         Section("limits", "Limits of detection and quantification", [tables["limits"]]),
         Section("next", "What to measure next", [standards, tables["next"]]),
     ]
+
+
+def _left_out_levels(model: OneSubstance) -> Figure:
+    """Estimates of left-out levels by geonode, if it takes part, and by the method used."""
+    found, levels = model.calibration, model.series.concentrations
+    named = {found.method: f"{model.method}, 90% interval"}
+    if found.curve is not None:
+        named = {"geonode": ""} | named | {"geonode": "geonode, 90% set"}
+    estimates = {name: (found.left_out[key], found.sets[key]) for key, name in named.items()}
+    amount = labelled("concentration", model.series.unit)
+    return figures.left_out("true", amount, levels, estimates, 60)
 
 
 def _lead(model: OneSubstance) -> list[Part]:
@@ -161,6 +173,22 @@ def _diagnostics(model: OneSubstance, tables: dict[str, Table]) -> list[Part]:
     ]
 
 
+def _of_substance(model: SeveralSubstances, place: int) -> list[Figure]:
+    """Left-out estimates, errors of the methods, and the spectrum of one substance."""
+    found = model.calibration
+    sets = found.left_out_intervals[:, place, None].tolist()
+    estimates = {
+        "combined, 90% interval": (found.left_out["combined"][:, place], sets),
+        "PLS": (found.left_out["pls"][:, place], None),
+    }
+    true = model.series.amounts[:, place]
+    return [
+        figures.left_out(f"true_{place}", model.series.named[place], true, estimates, 36),
+        figures.rmsep_bars(model, place),
+        figures.pure_spectrum(model, place),
+    ]
+
+
 def _of_several(
     file: CalibrationFile[SeveralSubstances],
     tables: dict[str, Table],
@@ -168,12 +196,12 @@ def _of_several(
     data: dict[str, Any],
 ) -> list[Section]:
     """Sections on several substances; `data` are those of their response surfaces."""
-    surface = "Signal that the response surface expects; points are samples."
-    sliders = [Slider("wavelength", "wavelength", "surface", len(data["axis"]) - 1, data["start"])]
-    if (steps := data["steps"]) > 1:
-        label = "other substances at"
-        sliders.append(Slider("others", label, "surface", steps - 1, steps // 2))
-        surface += " They may have other amounts of the other substances than the surface."
+    surface = (
+        "Signal that the response surface expects, with the other substances at their mean "
+        "amounts; points are samples, which may have other amounts of them."
+    )
+    last = len(data["axis"]) - 1
+    wavelength = Slider("wavelength", "wavelength", "surface", last, data["start"])
     left_out = (
         "First: every sample is estimated by a calibration without its composition. Bars are 90% "
         "intervals; how wide they must be was found with these same samples. Second: errors of "
@@ -189,14 +217,16 @@ def _of_several(
         "measured. The gain is the share of its expected error that the mixture takes away."
     )
     substances = [
-        Panels(mixture_figures.of_substance(file.model, place), name)
+        Panels(_of_substance(file.model, place), name)
         for place, name in enumerate(file.series.named)
     ]
-    of_surfaces, designs = map(Panels, mixture_figures.of_pairs(file))
+    pairs = [*combinations(range(len(file.series.substances)), 2)]
+    of_surfaces = Panels([figures.surface(file.model, *pair) for pair in pairs])
+    designs = Panels([figures.design(file, *pair) for pair in pairs])
     return [
         _unknown(tables, saved),
         Section("substances", "Substances", [left_out, *substances]),
-        Section("surface", "Response surface", [surface, sliders, of_surfaces]),
+        Section("surface", "Response surface", [surface, [wavelength], of_surfaces]),
         Section("design", "Design", [design, designs]),
         Section("next", "What to prepare next", [mixtures, tables["next"]]),
         Section("left-out", "Left-out samples", tables["left_out"].parts(1)),

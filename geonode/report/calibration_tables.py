@@ -1,4 +1,4 @@
-"""Tables of a calibration of one substance."""
+"""Tables of a calibration, of one substance or several."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,27 +10,28 @@ from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Line
-from geonode.calibration.one_substance import OneSubstance
+from geonode.calibration.one_substance import PROPOSALS, OneSubstance
 from geonode.calibration.peaks import peaks
+from geonode.calibration.several_substances import METHODS, SeveralSubstances
 from geonode.calibration.verdict import NAMES
+from geonode.mixtures.next_compositions import propose_mixtures
 from geonode.posterior.next_levels import Proposal
 from geonode.posterior.prior import COVERAGE
-from geonode.report.mixture_tables import mixture_tables
 from geonode.report.results import interval_columns, result_tables
 from geonode.storage.table import Cell, Column, Table
-from geonode.wording import quantity, share
+from geonode.wording import listed, quantity, share
 
 
 def tables(file: CalibrationFile[Any]) -> list[Table]:
     """All tables, the summary first."""
-    results = result_tables(file)
+    model, results = file.model, result_tables(file)
     if not file.series.is_of_one:
-        return mixture_tables(file, results)
-    model = file.model
+        made = [_summary(file), errors_table(model), _left_out_samples(model)]
+        return [*made, *results, _pure_spectra(model), _next_mixtures(model)]
     made = [_summary(file), _left_out_levels(model), _compared(model), *results]
     rest = [_by_every_method, _limits, _influences, _errors_by_components]
-    rest += [_vector, _peaks, _predicted_spectra, _scans]
-    return [*made, *(make(model) for make in rest), _next_levels(model)]
+    rest += [_vector, _peaks, _predicted_spectra, _scans, _next_levels]
+    return [*made, *(make(model) for make in rest)]
 
 
 def with_geonode(found: Calibration) -> list[str]:
@@ -57,44 +58,46 @@ def components_text(count: int) -> str:
     return f"{count} component{'' if count == 1 else 's'}"
 
 
-def gain_columns(found: Sequence[Proposal], signal_unit: str, gain: str) -> list[Column]:
-    """What is expected of the proposals for the next measurement."""
-    errors = Column("expected error there", [one.expected_error for one in found], signal_unit)
-    return [errors, Column(gain, [one.gain for one in found])]
-
-
-def _summary(file: CalibrationFile[OneSubstance]) -> Table:
-    series, verdict, unit = file.series, file.model.calibration.verdict, file.unit
+def _summary(file: CalibrationFile[Any]) -> Table:
+    series = file.series
     low, high = series.axis[[0, -1]].tolist()
-    facts: list[tuple[str, Cell]] = [
-        ("verdict", file.model.sentence),
-        ("unknowns by", file.method),
-        ("file", file.source),
-        ("levels", len(series.concentrations)),
-        ("lowest level", float(series.concentrations[0])),
-        ("highest level", float(series.concentrations[-1])),
-        ("unit of concentrations", "" if unit == "1" else unit),
-        ("wavelengths", len(series.axis)),
-        ("axis", f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")),
-    ]
-    for key in with_geonode(file.model.calibration):
-        one = verdict.by_key(key)
-        facts += [
-            (f"{one.name}, median error of left-out levels", one.scores.median_absolute_error),
-            (f"{one.name}, RMSEP of left-out levels", one.scores.rmsep),
-            (f"{one.name}, RMSEP as share of the range", one.scores.rmsep_of_range),
-            (
-                f"{one.name}, left-out levels inside their 90% intervals",
-                int(file.model.calibration.held(key).sum()),
-            ),
-        ]
-    facts.append(("wavelength of the straight line", float(series.axis[file.model.place])))
-    facts += [
-        (f"limit of detection, {one.method}", limit_text(one.detection, unit))
-        for one in file.model.limits
-    ]
-    facts.append(("made by", f"geonode {__version__} calibrate"))
-    return Table.of_facts("summary", "Summary", facts)
+    facts = _about_levels(file) if series.is_of_one else _about_samples(file.model)
+    axis = f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")
+    about: dict[str, Cell] = {"verdict": file.model.sentence, "file": file.source, **facts}
+    about |= {"wavelengths": len(series.axis), "axis": axis}
+    about["made by"] = f"geonode {__version__} calibrate"
+    return Table.of_facts("summary", "Summary", about.items())
+
+
+def _about_levels(file: CalibrationFile[OneSubstance]) -> dict[str, Cell]:
+    model, levels, unit = file.model, file.series.concentrations, file.unit
+    about: dict[str, Cell] = {
+        "unknowns by": file.method,
+        "levels": len(levels),
+        "lowest level": float(levels[0]),
+        "highest level": float(levels[-1]),
+        "unit of concentrations": unit.removeprefix("1"),
+    }
+    for key in with_geonode(model.calibration):
+        one = model.calibration.verdict.by_key(key)
+        inside = int(model.calibration.held(key).sum())
+        about |= {
+            f"{one.name}, median error of left-out levels": one.scores.median_absolute_error,
+            f"{one.name}, RMSEP of left-out levels": one.scores.rmsep,
+            f"{one.name}, RMSEP as share of the range": one.scores.rmsep_of_range,
+            f"{one.name}, left-out levels inside their 90% intervals": inside,
+        }
+    about["wavelength of the straight line"] = float(file.series.axis[model.place])
+    detection = {one.method: limit_text(one.detection, unit) for one in model.limits}
+    return about | {f"limit of detection, {name}": said for name, said in detection.items()}
+
+
+def _about_samples(model: SeveralSubstances) -> dict[str, Cell]:
+    return {
+        "samples": len(model.series.samples),
+        "compositions": int(model.calibration.design.compositions),
+        "substances": listed(model.series.named),
+    }
 
 
 def _left_out_levels(model: OneSubstance) -> Table:
@@ -250,7 +253,69 @@ def _predicted_spectra(model: OneSubstance) -> Table:
 
 
 def _next_levels(model: OneSubstance) -> Table:
-    found, labels = model.proposals, model.series.labels
-    levels = Column("concentration", [one.amounts[0] for one in found], model.series.unit)
-    columns = [levels, *gain_columns(found, labels["signal_unit"], "gain over the range")]
-    return Table("next", "Levels to measure next, each after those before", columns)
+    title = "Levels to measure next, each after those before"
+    return _next(title, model, model.proposals, "gain over the range")
+
+
+def _next_mixtures(model: SeveralSubstances) -> Table:
+    found = propose_mixtures(model.calibration.forward, PROPOSALS)
+    return _next("Mixtures to prepare next", model, found, "gain, share of the error")
+
+
+def _next(
+    title: str, model: OneSubstance | SeveralSubstances, found: list[Proposal], gain: str
+) -> Table:
+    amounts = zip(*(one.amounts for one in found), strict=True)
+    errors = [one.expected_error for one in found]
+    columns = [
+        *(Column(*one) for one in zip(model.series.named, amounts, strict=True)),
+        Column("expected error there", errors, model.series.labels["signal_unit"]),
+        Column(gain, [one.gain for one in found]),
+    ]
+    return Table("next", title, columns)
+
+
+def errors_table(model: SeveralSubstances) -> Table:
+    """Errors of all methods, the combined one first, by substance."""
+    found, design = model.calibration, model.calibration.design
+    ends, amounts = found.left_out_intervals, model.series.amounts
+    inside = ((ends[..., 0] <= amounts) & (amounts <= ends[..., 1])).sum(axis=0)
+    columns = [
+        Column("substance", model.series.named),
+        *(Column(f"RMSEP, {name}", found.rmsep[key]) for key, name in METHODS.items()),
+        Column("best method", [METHODS[key] for key in found.verdict]),
+        Column("its weight", found.weights.max(axis=0)),
+        Column("RMSEP of the range", model.of_range),
+        Column("inside the intervals", [f"{count} of {len(design.amounts)}" for count in inside]),
+        Column("lowest", design.low),
+        Column("highest", design.high),
+    ]
+    return Table("errors", "Errors of samples whose composition was left out", columns)
+
+
+def _left_out_samples(model: SeveralSubstances) -> Table:
+    found, series = model.calibration, model.series
+    columns = [Column("sample", series.samples)]
+    for place, (name, unit) in enumerate(zip(series.substances, series.units, strict=True)):
+        numbers = {
+            "measured": series.amounts[:, place],
+            "estimated": found.left_out["combined"][:, place],
+            "low90": found.left_out_intervals[:, place, 0],
+            "high90": found.left_out_intervals[:, place, 1],
+            "by geonode": found.left_out["geonode"][:, place],
+            "by PLS": found.left_out["pls"][:, place],
+            "by PLS2": found.left_out["pls2"][:, place],
+        }
+        columns += [
+            Column(f"{name} {what}", values, unit, group=name) for what, values in numbers.items()
+        ]
+    return Table("left_out", "Samples, estimated without their composition", columns)
+
+
+def _pure_spectra(model: SeveralSubstances) -> Table:
+    columns = [Column(model.series.axis_label, model.series.axis)]
+    for place, name in enumerate(model.series.named):
+        columns.append(Column(f"d signal / d {name}", model.pure[:, place]))
+        columns.append(Column("± 90%", model.pure_half_widths[:, place]))
+    title = "Spectra of the substances: change of the signal per amount"
+    return Table("pure", title, columns)

@@ -10,8 +10,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from geonode.errors import ArtifactError, MissingArtifactError
-from geonode.report.kit import sample
-from geonode.report.series_figures import by_level
+from geonode.report.kit import by_level, sample
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, level_names, read_series
 from geonode.storage.artifact import Artifact, open_artifact
@@ -133,19 +132,14 @@ class Report:
         return self.metrics["validate"]
 
     @property
-    def level_unit(self) -> str:
-        """Unit of the concentrations."""
-        return self.series.labels["concentration_unit"]
+    def axis_unit(self) -> str:
+        """Unit of the spectral axis."""
+        return self.series.labels["axis_unit"]
 
     @property
     def signal_unit(self) -> str:
         """Unit of the spectra."""
         return self.series.labels["signal_unit"]
-
-    @property
-    def axis_unit(self) -> str:
-        """Unit of the spectral axis."""
-        return self.series.labels["axis_unit"]
 
     @property
     def drawn(self) -> Int[np.ndarray, "chosen"]:
@@ -189,7 +183,7 @@ def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
         "christoffel": symbol,
     }
     along = {"left": left, "right": right}
-    return pd.DataFrame(by_level([*map(str, rows)], along, values, "row"))
+    return pd.DataFrame(by_level([*map(str, rows)], along, values))
 
 
 def _mean(artifact: Artifact, name: str, members: int, fold: int, kept: Any) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Figures of the report."""
 
 import json
+import math
 from typing import Any
 
 import altair as alt
@@ -16,21 +17,20 @@ from geonode.report.kit import (
     MUTED,
     SECOND,
     Figure,
+    by_level,
     choice,
     concentration,
     keyed,
     level_colours,
     marks,
-    numbered,
-    panels,
     per,
     sample,
+    spectrum_chart,
     wrapped,
     x_axis,
     y_axis,
     zoom,
 )
-from geonode.report.series_figures import by_level, spectrum_chart
 from geonode.spectra.series import labelled
 from geonode.wording import number, quantity
 
@@ -58,18 +58,24 @@ def folds_figure(report: Report) -> Figure:
 
 def folds_panels(report: Report) -> Figure:
     """Every left-out spectrum and its prediction, one panel per level."""
-    folds = report.scores["folds"]
-    names = numbered(
-        [
-            f"left out {name} {report.level_unit}|R² {number(folds[name]['r2'])}"
-            for name in report.names
-        ]
-    )
-    rows = report.predictions()
-    rows["panel"] = rows.pop("level").map(dict(zip(report.names, names, strict=True)))
+    scores, unit = report.scores["folds"], report.series.unit
+    titles = {
+        name: [f"left out {name} {unit}", f"R² {number(scores[name]['r2'])}"]
+        for name in report.names
+    }
+    expression = f"({json.dumps(titles, ensure_ascii=False)})[datum.label]"
+    header = alt.Header(labelExpr=expression, labelPadding=4)
+    facet = alt.Facet("level", type="nominal", title=None, header=header, sort=report.names)
+    columns = math.ceil(math.sqrt(len(titles)))
+    width, height = (230, 150) if columns <= 3 else (150, 105)
     chart = spectrum_chart(report.series, f"predicted, {report.band}", columns=2)
-    chart = panels(chart, "folds", len(names))
-    return Figure("folds", "left-out spectra and their predictions", chart, {"folds": rows})
+    every = chart.properties(width=width, height=height).facet(
+        facet, columns=columns, data=alt.NamedData("folds")
+    )
+    what = "left-out spectra and their predictions"
+    return Figure(
+        "folds", what, every.resolve_axis(x="independent"), {"folds": report.predictions()}
+    )
 
 
 def _fold_note(report: Report, name: str) -> list[str]:
@@ -78,7 +84,7 @@ def _fold_note(report: Report, name: str) -> list[str]:
     rmse, largest = (quantity(scores.get(key), unit) for key in ("rmse", "max_error"))
     outside = ", extrapolated" if name in (report.names[0], report.names[-1]) else ""
     return [
-        f"{name} {report.level_unit} left out{outside}",
+        f"{name} {report.series.unit} left out{outside}",
         f"R² {number(scores.get('r2'))}, RMSE {rmse}, largest error {largest}",
     ]
 
@@ -87,7 +93,7 @@ def _level_choice(
     report: Report, name: str, label: str, start: int = 0, among: list[str] | None = None
 ) -> alt.Parameter:
     names = among or report.names
-    options = {level: f"{level} {report.level_unit}" for level in names}
+    options = {level: f"{level} {report.series.unit}" for level in names}
     return choice(name, label, options, names[start])
 
 
@@ -102,7 +108,7 @@ def error_figure(report: Report) -> Figure:
         "rect",
         x_axis("left", series.axis_label),
         alt.X2("right"),
-        alt.Y("level", type="nominal").title(f"left out ({report.level_unit})").sort(None),
+        alt.Y("level", type="nominal").title(f"left out ({report.series.unit})").sort(None),
         _around_zero(error, f"predicted − measured, {series.signal_label}"),
     )
     what = "error by wavelength and left-out level"
@@ -120,7 +126,7 @@ def _around_zero(values: Float[np.ndarray, "..."], title: str) -> alt.Fill:
 
 def map_figures(report: Report) -> list[Figure]:
     """Metric and Christoffel symbol by concentration and wavelength."""
-    label = labelled("concentration", report.level_unit)
+    label = labelled("concentration", report.series.unit)
     chart = marks(
         "rect",
         x_axis("left", report.series.axis_label),
@@ -150,7 +156,7 @@ def map_figures(report: Report) -> list[Figure]:
 def paths_figure(report: Report, paths: pd.DataFrame) -> Figure:
     """Geodesics between two levels at some wavelengths."""
     lines = [name for name in paths["line"].unique() if name != FLAT]
-    label = labelled("concentration", report.level_unit)
+    label = labelled("concentration", report.series.unit)
     x = x_axis("t", "affine parameter t")
     y = concentration(alt.Y, "concentration", label, report.series.concentrations)
     dashes: dict[str, Any] = {"strokeDash": [6, 4], "color": MUTED}
@@ -172,7 +178,7 @@ def paths_figure(report: Report, paths: pd.DataFrame) -> Figure:
 
 def posterior_figure(report: Report) -> Figure:
     """Posterior density of the concentration of every left-out spectrum."""
-    unit, levels, table = report.level_unit, report.series.concentrations, report.posterior
+    unit, levels, table = report.series.unit, report.series.concentrations, report.posterior
     largest = table.groupby("level")["density"].transform("max")
     table = table[table["density"] > NEGLIGIBLE * largest]
     true = dict(zip(report.names, levels.tolist(), strict=True))

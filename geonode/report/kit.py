@@ -1,4 +1,4 @@
-"""One kit of charts for both pages and for PNG files: Vega-Lite, written through Altair.
+"""One kit of charts for pages and for PNG files: Vega-Lite, written through Altair.
 
 Colours are those of Okabe and Ito, Color Universal Design (2008), and viridis: both can be told
 apart by colour-blind readers.
@@ -21,6 +21,7 @@ import vl_convert
 from jaxtyping import Float, Int
 
 from geonode.spectra.chart import spans_decades
+from geonode.spectra.series import Series, labelled, level_names
 from geonode.storage.atomic import replacing
 
 INK, MUTED, LINE = "#1b1f23", "#5a6570", "#dfe3e8"
@@ -276,24 +277,71 @@ def zoom() -> alt.Parameter:
     return alt.selection_interval(bind="scales", zoom="wheel![event.altKey]")
 
 
-def numbered(names: Sequence[str]) -> list[str]:
-    """Names of panels that differ and are in order; `panels` hides the number."""
-    return [f"{place:03d} {name}" for place, name in enumerate(names)]
+# spectra of a series
 
 
-def panels(chart: Any, table: str, count: int, **more: Any) -> alt.FacetChart:
-    """A chart for every panel of a table, in rows; `|` in the name of a panel begins a line.
+def by_level(
+    names: list[str],
+    along: dict[str, Float[np.ndarray, "wavelength"]],
+    values: dict[str, Float[np.ndarray, "..."]],
+) -> dict[str, Any]:
+    """Columns of the spectra of levels, one row per level and wavelength.
 
     Args:
-        chart: chart of one panel.
-        table: name of the table, whose column panel tells the panel of a row.
-        count: number of panels.
-        more: scales that are not shared.
+        names: of the levels, in the column `level`.
+        along: columns that are the same for every level, by name.
+        values: other columns.
     """
-    columns = math.ceil(math.sqrt(count))
-    width, height = (230, 150) if columns <= 3 else (150, 105)
-    header = alt.Header(labelExpr="split(slice(datum.label, 4), '|')", labelPadding=4)
-    facet = alt.Facet("panel", type="nominal", title=None, header=header)
-    chart = chart.properties(width=width, height=height)
-    every = chart.facet(facet, columns=columns, data=alt.NamedData(table))
-    return every.resolve_axis(x="independent").resolve_scale(**more)
+    (count,) = {len(one) for one in along.values()}
+    columns = {name: np.tile(one, len(names)) for name, one in along.items()}
+    columns |= {name: one.ravel() for name, one in values.items()}
+    return {"level": np.repeat(names, count), **columns}
+
+
+def spectra_figure(series: Series, drawn: Int[np.ndarray, "chosen"]) -> Figure:
+    """Measured spectra of all levels, at some of the wavelengths."""
+    unit = series.labels["concentration_unit"]
+    names = [f"{name} {unit}".removesuffix(" 1") for name in level_names(series.concentrations)]
+    along = {"wavelength": series.axis[drawn]}
+    rows = by_level(names, along, {"signal": series.signal[:, drawn]})
+    x, y = x_axis("wavelength", series.axis_label), y_axis("signal", series.signal_label)
+    chart = marks("line", x, y, level_colours("level", names)).add_params(zoom())
+    return Figure("spectra", "measured spectra of all levels", chart, {"spectra": rows}, 380)
+
+
+def spectrum_chart(series: Series, name: str, *, measured: bool = True, **more: Any) -> Any:
+    """Predicted spectrum with its band, and the measured one.
+
+    Args:
+        series: series whose labels stand at the axes.
+        name: what the prediction and its band are called.
+        measured: whether a measured spectrum is drawn.
+        more: properties of the legend.
+
+    Returns:
+        Chart of the columns wavelength, measured, predicted, low and high.
+    """
+    part = keyed(({"measured": INK} if measured else {}) | {name: MODEL}, **more)
+    x, label = x_axis("wavelength", series.axis_label), series.signal_label
+    layers = band_layers(part, name, x, label)
+    if measured:
+        layers.append(part("measured", "line", x, y_axis("measured", label)))
+    return alt.layer(*layers)
+
+
+def metric_figure(table: dict[str, Any], levels: Float[np.ndarray, "level"], unit: str) -> Figure:
+    """Mean and standard deviation of sqrt(g) over concentration.
+
+    Args:
+        table: columns concentration, sqrt_g and deviation.
+        levels: measured concentrations.
+        unit: unit of the concentrations.
+    """
+    mean, deviation = table["sqrt_g"], table["deviation"]
+    low, high = np.maximum(mean - deviation, 0), mean + deviation
+    rows = {"concentration": table["concentration"], "predicted": mean, "low": low, "high": high}
+    name, label = "posterior mean ± standard deviation", per("√g", unit)
+    x = concentration(alt.X, "concentration", labelled("concentration", unit), levels)
+    chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, label, zero=True))
+    what = "posterior of the square root of the metric"
+    return Figure("posterior_metric", what, chart, {"metric": rows}, 260)

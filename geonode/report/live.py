@@ -18,17 +18,8 @@ from geonode.spectra.series import Series
 AT_MOST, MOST_NUMBERS = 500, 30_000
 """Wavelengths at which spectra are drawn, at most, and numbers of all predicted spectra."""
 
-OF_SURFACES = 120
-"""Wavelengths of response surfaces."""
-
-FEW, OF_FEW, OF_MANY = 3, (5, 15), (3, 10)
-"""Up to so many substances: amounts of the others and cells along each amount; those of more."""
-
-WHOLE = 32_767
-"""Largest score, as a whole number."""
-
-LOST = 1e-7
-"""Share of the squared signal that components which are left out may have."""
+CELLS, OF_SURFACES, SURFACE_NUMBERS = 12, 120, 100_000
+"""Cells of a response surface along an amount, its wavelengths at most, and numbers of all."""
 
 
 def drawn_places(model: OneSubstance) -> Int[np.ndarray, "drawn"]:
@@ -53,42 +44,27 @@ def curves(model: OneSubstance) -> dict[str, Any]:
 
 
 def surfaces(model: SeveralSubstances) -> dict[str, Any]:
-    """Scores of mixtures in cells over the amounts of every two substances.
-
-    The other substances have, in every step, the same share of their ranges. A signal is the mean
-    and the sum of scores times loadings at the wavelength.
-    """
+    """Signals in cells over the amounts of every two substances, at means of the others."""
     forward, design = model.calibration.forward, model.calibration.design
     count = len(design.names)
     pairs = [*combinations(range(count), 2)]
-    steps, cells = OF_FEW if count <= FEW else OF_MANY
-    if count == 2:
-        steps = 1
-    middles = (np.arange(cells) + 0.5) / cells
-    shares = np.empty((len(pairs), steps, cells, cells, count))
-    shares[:] = np.linspace(0, 1, steps)[:, None, None, None]
+    amounts = np.tile(model.centre, (len(pairs), CELLS, CELLS, 1))
+    middles = (np.arange(CELLS) + 0.5) / CELLS
     for place, (one, other) in enumerate(pairs):
-        shares[place, ..., one], shares[place, ..., other] = middles, middles[:, None]
-    amounts = design.low + shares.reshape(-1, count) * design.ranges
-    scores = forward.surface.at(torch.from_numpy(amounts))[0].numpy()
-    at = sample(len(model.series.axis), OF_SURFACES)
-    signal = scores @ forward.directions[at].T
-    left, sizes, right = np.linalg.svd(signal, full_matrices=False)
-    squares = np.cumsum(sizes**2)
-    rank = int(np.searchsorted(squares, (1 - LOST) * squares[-1])) + 1
-    largest = np.abs(left[:, :rank]).max(axis=0)  # scores are whole numbers of two bytes
+        amounts[place, ..., one] = design.low[one] + middles * design.ranges[one]
+        amounts[place, ..., other] = (design.low[other] + middles * design.ranges[other])[:, None]
+    scores = forward.surface.at(torch.from_numpy(amounts.reshape(-1, count)))[0].numpy()
+    most = max(2, min(OF_SURFACES, SURFACE_NUMBERS // len(scores)))
+    at = sample(len(model.series.axis), most)
+    signal = forward.mean[at] + scores @ forward.directions[at].T
     return {
         **_axis(model.series, at),
         "start": int(np.ptp(signal, axis=0).argmax()),
         "pairs": pairs,
-        "steps": steps,
-        "cells": cells,
-        "rank": rank,
+        "cells": CELLS,
         "low": design.low,
         "ranges": design.ranges,
-        "mean": _base64(forward.mean[at]),
-        "loadings": _base64(right[:rank].T * sizes[:rank] * largest / WHOLE),
-        "scores": _base64((left[:, :rank] / largest * WHOLE).round(), "<i2"),
+        "signal": _base64(signal),
     }
 
 
@@ -97,9 +73,9 @@ def _axis(series: Series, at: Int[np.ndarray, "drawn"]) -> dict[str, Any]:
     return {"axis": series.axis[at], "axisUnit": "" if unit == "1" else unit}
 
 
-def _base64(values: Float[np.ndarray, "..."], kind: str = "<f4") -> str:
-    """Numbers, little-endian, in base64."""
-    return base64.b64encode(np.ascontiguousarray(values, kind).tobytes()).decode()
+def _base64(values: Float[np.ndarray, "..."]) -> str:
+    """Numbers as little-endian floats of four bytes, in base64."""
+    return base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode()
 
 
 def _fitted_line(model: OneSubstance, place: int) -> list[float | str]:

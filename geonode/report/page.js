@@ -13,8 +13,8 @@ async function unpacked(text) {
 }
 
 // Numbers in base64.
-function numbersOf(text, Kind = Float32Array) {
-  return new Kind(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)).buffer);
+function numbersOf(text) {
+  return new Float32Array(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)).buffer);
 }
 
 // A number with some significant digits.
@@ -96,7 +96,7 @@ function csvText(rows) {
 // The curve at a wavelength and the spectrum at a concentration, of one substance.
 function followOneSubstance({axis, axisUnit, places, levels, lines, ...packed}) {
   const [slider, concentration, box] = ['wavelength', 'concentration', 'concentration-number'].map(element);
-  const [measured, predicted, half] = [packed.measured, packed.predicted, packed.half].map(text => numbersOf(text));
+  const [measured, predicted, half] = [packed.measured, packed.predicted, packed.half].map(numbersOf);
   const n = axis.length;
   // A number between two rows of some columns, at a place that need not be whole.
   function mixed(numbers, place, columns = 1, column = 0) {
@@ -137,23 +137,17 @@ function followOneSubstance({axis, axisUnit, places, levels, lines, ...packed}) 
   });
 }
 
-// Response surfaces of several substances, at a wavelength and with amounts of the others.
-function followSeveralSubstances({axis, axisUnit, pairs, steps, cells, rank, low, ranges, ...packed}) {
-  const [slider, others] = ['wavelength', 'others'].map(element);
-  const [mean, loadings] = [packed.mean, packed.loadings].map(text => numbersOf(text));
-  const scores = numbersOf(packed.scores, Int16Array);
+// Response surfaces of several substances at a wavelength.
+function followSeveralSubstances({axis, axisUnit, pairs, cells, low, ranges, ...packed}) {
+  const signal = numbersOf(packed.signal);
+  const edge = (substance, cell) => low[substance] + cell / cells * ranges[substance];
   for (const [place, [one, other]] of pairs.entries()) live[`surface_${one}_${other}`] = () => {
-    const at = Number(slider.value), step = Number(others?.value ?? 0), rows = [];
+    const at = Number(element('wavelength').value), rows = [];
     element('wavelength-at').textContent = `${shown(axis[at], 5)} ${axisUnit}`;
-    if (others) element('others-at').textContent = `${100 * step / (steps - 1)} % of their ranges`;
-    const first = (place * steps + step) * cells * cells;
-    const edge = (substance, cell) => low[substance] + cell / cells * ranges[substance];
-    for (let cell = 0; cell < cells * cells; cell++) {
-      const [i, j] = [cell % cells, Math.floor(cell / cells)];
-      let signal = mean[at];
-      for (let k = 0; k < rank; k++) signal += loadings[at * rank + k] * scores[(first + cell) * rank + k];
-      rows.push({x: edge(one, i), x2: edge(one, i + 1), y: edge(other, j), y2: edge(other, j + 1), signal});
-    }
+    for (let j = 0; j < cells; j++) for (let i = 0; i < cells; i++) rows.push({
+      x: edge(one, i), x2: edge(one, i + 1), y: edge(other, j), y2: edge(other, j + 1),
+      signal: signal[((place * cells + j) * cells + i) * axis.length + at],
+    });
     return {cells: rows};
   };
 }

@@ -9,13 +9,13 @@ from geonode.report.kit import (
     BAND,
     MUTED,
     Figure,
+    by_level,
     level_colours,
     marks,
     sample,
     x_axis,
     y_axis,
 )
-from geonode.report.series_figures import by_level
 from geonode.spectra.series import Series, level_names
 
 MOST_SPECTRA = 12

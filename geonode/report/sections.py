@@ -12,8 +12,8 @@ from geonode.report.figures import (
     paths_figure,
     posterior_figure,
 )
+from geonode.report.kit import metric_figure, spectra_figure
 from geonode.report.page import Page, Part, Section, Statement
-from geonode.report.series_figures import metric_figure, spectra_figure
 from geonode.spectra.chart import Chart
 from geonode.storage.table import Column, Table
 from geonode.wording import difference, listed, number, quantity, share, signed
@@ -52,8 +52,10 @@ def report_page(report: Report) -> Page:
 
 
 def _series_facts(report: Report) -> Table:
-    series, unit = report.series, report.level_unit
-    low, high = (quantity(end, report.axis_unit, 4) for end in series.axis[[0, -1]].tolist())
+    series, unit = report.series, report.series.unit
+    low, high = (
+        quantity(end, report.axis_unit, 4) for end in series.axis[[0, -1]].tolist()
+    )
     facts = [
         ("source", report.source),
         ("levels", f"{len(report.names)} levels: {listed(report.names)} {unit}"),
@@ -191,7 +193,7 @@ def _scores_of_methods(report: Report) -> Section:
         _scores_of_levels(report),
     ]
     if bands := scores.get("bands"):
-        title = f"parts of the axis ({report.axis_unit})"
+        title = f"parts of the axis ({report.series.labels['axis_unit']})"
         columns = [Column("part", [*bands]), *_score_columns([*bands.values()], unit)]
         parts.append(Table("parts", title, columns))
     return Section("scores", "Scores beside those of simple methods", parts)
@@ -211,7 +213,7 @@ def _score_columns(found: list[Mapping[str, float | None]], unit: str) -> list[C
 def _scores_of_levels(report: Report) -> Table:
     """Scores of every level; undefined where a measured spectrum varies too little for them."""
     folds, unit = report.scores["folds"], report.signal_unit
-    columns = [Column("left out", [f"{name} {report.level_unit}" for name in folds])]
+    columns = [Column("left out", [f"{name} {report.series.unit}" for name in folds])]
     columns += [
         Column(name, [number(fold.get(key)) for fold in folds.values()], unit_of_score)
         for key, name, unit_of_score in (
@@ -236,7 +238,7 @@ def _geometry(report: Report) -> Section:
             + (" The metric of the predictions is the figure of √g." if len(report.metric) else "")
         ]
     if len(report.metric):
-        levels, unit = report.series.concentrations, report.level_unit
+        levels, unit = report.series.concentrations, report.series.unit
         learned += [
             "The geometry of the predictor: √g is the distance between two concentrations per unit "
             "of concentration. The line is the posterior mean over all metrics, the band its "
@@ -289,7 +291,7 @@ def _posterior(report: Report) -> Section:
 
 
 def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
-    unit = report.level_unit
+    unit = report.series.unit
     sentence = (
         "The most probable concentration is off by "
         f"{quantity(estimation.get('median_absolute_error'), unit)} (median) and "

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from geonode.calibration.calibrated_file import CalibratedFile
 from openpyxl import load_workbook
 
-from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.verdict import Verdict
 from geonode.errors import ArtifactError, ParameterError
-from geonode.report.calibration_files import require_folder, write_calibration
+from geonode.report.calibration_files import write_calibration
+from geonode.storage.own_folder import require_folder
 from tests.calibration import beer
 from tests.commands.calling import call
 from tests.report.reading import Page

@@ -12,8 +12,15 @@ from geonode.report.figures import (
     map_figures,
     posterior_figure,
 )
-from geonode.report.kit import Figure, concentration, keyed, marks, x_axis
-from geonode.report.series_figures import metric_figure, spectra_figure
+from geonode.report.kit import (
+    Figure,
+    concentration,
+    keyed,
+    marks,
+    metric_figure,
+    spectra_figure,
+    x_axis,
+)
 from tests.report.run import Run
 
 

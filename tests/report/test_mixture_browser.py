@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from geonode.report.mixture_page import mixture_page
-
 from geonode.calibration.mixture_file import MixtureFile
-from geonode.report.calibration_tables import tables
+from geonode.report.mixture_page import mixture_page
 from geonode.spectra.mixture_series import MixtureSeries
+
+from geonode.report.calibration_tables import tables
 from geonode.spectra.series import NOTHING
 from tests.mixtures import beer
 from tests.report.test_browser import CHROMIUM, PHONE, SCREEN, assert_well_drawn, browse, marks

@@ -3,11 +3,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from geonode.estimation.tables import estimated
 
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.predicting import PredictedBlock
-from geonode.estimation.tables import estimated
 from geonode.posterior.prior import packaged_prior
 from geonode.report.figures import folds_panels
 from geonode.report.pictures import PredictedSpectra, estimates_figure
