@@ -21,7 +21,7 @@ from jaxtyping import Float
 
 from geonode.compute.processes import finished
 from geonode.estimation.curve import Curve
-from geonode.estimation.posterior import likelier, posterior
+from geonode.estimation.posterior import posterior
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import COVERAGE, PROBABILITIES, Prior
@@ -138,3 +138,10 @@ def _more_likely_than_truth(series: Series, fold: Fold, prior: Prior) -> float:
         return 1.0
     cell = min(int(np.searchsorted(curve.edges, truth, side="right")), len(curve.edges) - 1) - 1
     return likelier(posterior(curve, series.signal[[fold.index]])[0], cell)
+
+
+def likelier(probability: Float[np.ndarray, "node"], node: int) -> float:
+    """Posterior probability of all nodes that are more likely than one of them."""
+    density = probability.copy()
+    density[[0, -1]] *= 2  # the cells at both ends are half as wide
+    return float(probability[density > density[node]].sum())

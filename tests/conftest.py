@@ -37,6 +37,20 @@ def trained(tmp_path_factory) -> Path:
     return write_model(tmp_path_factory.mktemp("trained"))
 
 
+@pytest.fixture(scope="session")
+def calibrated(trained):
+    """Calibration of that series by geonode, and its file where `geonode estimate` looks for it."""
+    from geonode.calibration.calibration_file import CalibrationFile  # noqa: PLC0415
+    from geonode.calibration.saved import save_calibration  # noqa: PLC0415
+    from geonode.config import CalibrateParameters  # noqa: PLC0415
+    from geonode.spectra.series import read_series  # noqa: PLC0415
+
+    series = read_series(trained / "data/spectra.zarr")
+    found = CalibrationFile.of("trained", series, CalibrateParameters(method="geonode"))
+    save_calibration(trained / "data/calibration.safetensors", found)
+    return found
+
+
 @pytest.fixture
 def unchecked(monkeypatch):
     """No check of annotations: a stand-in, or what a function itself has to refuse, is passed."""

@@ -6,12 +6,10 @@ import pytest
 import torch
 
 from geonode import Calibration, ConcentrationRegressor, MixtureCalibration, SpectralModel
-from geonode.calibration.calibrated_file import CalibratedFile
-from geonode.calibration.mixture_file import MixtureFile
+from geonode.calibration.calibration_file import CalibrationFile
 from geonode.errors import SpectraError
 from geonode.estimation.rows import series_of
-from geonode.spectra.mixture_series import MixtureSeries
-from geonode.spectra.preprocessing import Preprocessing
+from geonode.spectra.series import LABELS, Series
 
 AXIS = np.arange(400, 500, 10.0)
 BANDS = np.exp(-(((AXIS - [[430.0], [470.0]]) / 15) ** 2))
@@ -53,9 +51,9 @@ def entrances():
     """Numbers that entrances give for an array, with the array; those that only estimate first."""
     of_one, of_two = (ConcentrationRegressor().fit(*of) for of in ((S1, ONE), (S2, AMOUNTS)))
     model = SpectralModel.learn(ONE, S1, AXIS, FAST)
-    about = [*"abcdefgh"], ("a", "b"), ("1", "1"), AMOUNTS, AXIS, S2, {}, Preprocessing()
-    two = MixtureFile.of("two", MixtureSeries(*about))
-    one = CalibratedFile.of("one", series_of(ONE, S1, AXIS, 4))
+    about = AMOUNTS, AXIS, S2, dict.fromkeys(LABELS, "1"), ("a", "b"), ("1", "1")
+    two = CalibrationFile.of("two", Series(*about))
+    one = CalibrationFile.of("one", series_of(ONE, S1, AXIS, 4))
     return [
         (of_one.predict, S1),
         (of_two.predict, S2),

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from geonode.estimation.tables import EstimateRow
 from typer.testing import CliRunner
 
 from geonode.config import Parameters
@@ -71,8 +70,6 @@ def test_no_control_character_of_a_file_or_its_name_reaches_the_terminal(
 def test_a_name_in_a_table_is_one_line():
     name = "a\nall 3 spectra fit"
     assert aligned([(name, "b")]) == ["a all 3 spectra fit  b"]
-    row = EstimateRow(name, 1.0, 1.0, 1.0, [(1.0, 2.0)], [(1.0, 1.0)], 0.0, False)
-    assert row.sentence("ppb").startswith("a all 3 spectra fit fits nowhere")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

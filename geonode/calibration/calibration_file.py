@@ -1,6 +1,5 @@
 """A calibration with one file, what it was used on, and the results."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -131,15 +130,16 @@ class CalibrationFile(Generic[M]):
             require_resolution(self.model, spectra.axis)
             values = own_values(self.series, spectra)
         found = self.model.estimates(values, spectra.names)
-        _require_numbers(number for one in found for number in _numbers(one))
+        every = [*found, *(one.by_geonode for one in found if one.by_geonode)]
+        _require_numbers([numbers for one in every for numbers in one.numbers])
+        _require_numbers([(one.p_value,) * 3 for one in every if one.p_value is not None])
         if self.correction:
             found = [self.correction.of(one) for one in found]
-        return [self._with_range(one) for one in found]
-
-    def _with_range(self, one: Estimate) -> Estimate:
-        """An estimate that says if it is beyond what was calibrated."""
-        said = self.model.range_remark(one), one.remark
-        return replace(one, remark="; ".join(part for part in said if part))
+        remarks = [(self.model.range_remark(one), one.remark) for one in found]
+        return [
+            replace(one, remark="; ".join(filter(None, said)))
+            for one, said in zip(found, remarks, strict=True)
+        ]
 
     def estimate(
         self, spectra: Any
@@ -157,25 +157,11 @@ class CalibrationFile(Generic[M]):
         spectra = real_array(spectra, "spectra", unknown=None, wavelength=len(axis))
         names = [str(place) for place in range(len(spectra))]
         amounts, ends = self.model.estimate(self.series.preprocessing.require(axis, spectra, names))
-        each = np.concatenate([amounts[..., None], ends], axis=2).reshape(-1, 3)
-        _require_numbers(map(tuple, each.tolist()))
+        _require_numbers(np.concatenate([amounts[..., None], ends], axis=2))
         if not self.series.is_of_one:
             return amounts, ends
         found = amounts[:, 0], ends[:, 0]
         return self.correction.applied(*found) if self.correction else found
-
-    def with_unknown(
-        self, file: Path, spectra: Spectra, name: str | None = None
-    ) -> "CalibrationFile[M]":
-        """Calibration to which the estimates of a file of unknown spectra are added.
-
-        Args:
-            file: the file.
-            spectra: of `read_unknown`.
-            name: of the file, for tables; None: without its folder.
-        """
-        unknowns = [*self.unknowns, (name or file.name, self.estimated(file, spectra))]
-        return replace(self, unknowns=unknowns)
 
     @property
     def misfits(self) -> list[str]:
@@ -183,19 +169,9 @@ class CalibrationFile(Generic[M]):
         return [one.name for _, found in self.unknowns for one in found if not one.fits]
 
 
-def _numbers(one: Estimate) -> list[tuple[float, float, float]]:
-    """All numbers of an estimate: amounts with the ends of their sets."""
-    p_value = [] if one.p_value is None else [(one.p_value,) * 3]
-    return [*one.numbers, *p_value, *(_numbers(one.by_geonode) if one.by_geonode else [])]
-
-
-def _require_numbers(estimates: Iterable[tuple[float, float, float]]) -> None:
-    """Refuse amounts that are no finite numbers, and ends of intervals that are none.
-
-    Raises:
-        ArtifactError: a calibration file that was changed gives them.
-    """
-    found = np.array([*estimates]).reshape(-1, 3)
+def _require_numbers(estimates: Any) -> None:
+    """Refuse estimates of a changed file: amounts not finite, or ends of sets that are NaN."""
+    found = np.reshape(estimates, (-1, 3))
     if not np.isfinite(found[:, 0]).all() or np.isnan(found).any():
         raise ArtifactError(
             "calibration: found estimates that are no numbers, expected a calibration file as it "

@@ -40,26 +40,20 @@ Ends = Float[np.ndarray, "sample 2"]
 
 @dataclass(frozen=True)
 class Control:
-    """A sample of known concentration among the unknowns.
-
-    Attributes:
-        file, name: of the spectrum.
-        known: its concentration.
-        estimated, low, high: as for unknowns, with the 90% interval.
-        fits: whether the spectrum may be one of the series.
-        inside: whether the interval, or a part of the set, contains what is known.
-        alternatives: of an ambiguous spectrum, the concentrations that are as likely.
-    """
+    """A sample of known concentration among the unknowns."""
 
     file: str
     name: str
-    known: float
+    """file, name: of the spectrum."""
+    known: float  # its concentration
     estimated: float
     low: float
     high: float
-    fits: bool
-    inside: bool
+    """estimated, low, high: as for unknowns, with the 90% interval."""
+    fits: bool  # whether the spectrum may be one of the series
+    inside: bool  # whether the interval, or a part of the set, contains what is known
     alternatives: Sequence[float] = ()
+    """Of an ambiguous spectrum, the concentrations that are as likely."""
 
     @property
     def passed(self) -> bool:
@@ -80,24 +74,17 @@ class Control:
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Samples of known concentration that the calibration does not know.
+    """Samples of known concentration that the calibration does not know."""
 
-    Attributes:
-        file: their file.
-        names: of the spectra.
-        known: their concentrations.
-        estimated, ends: as for unknowns, with the 90% intervals.
-        fits: whether a spectrum may be one of the series.
-        held: whether the intervals, or parts of the sets, contain the known concentrations.
-    """
-
-    file: str
-    names: list[str]
-    known: Samples
+    file: str  # their file
+    names: list[str]  # of the spectra
+    known: Samples  # their concentrations
     estimated: Samples
     ends: Ends
-    fits: Bool[np.ndarray, "sample"]
+    """estimated, ends: as for unknowns, with the 90% intervals."""
+    fits: Bool[np.ndarray, "sample"]  # whether a spectrum may be one of the series
     held: Bool[np.ndarray, "sample"]
+    """Whether the intervals, or parts of the sets, contain the known concentrations."""
 
     @property
     def fails(self) -> bool:
@@ -136,19 +123,12 @@ class Validation:
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """Line from estimates to concentrations, by standards.
+    """Line from estimates to concentrations, by standards."""
 
-    Attributes:
-        file: of the standards.
-        names: of their spectra.
-        known: their concentrations.
-        estimated: theirs by the calibration alone.
-    """
-
-    file: str
-    names: list[str]
-    known: Samples
-    estimated: Samples
+    file: str  # of the standards
+    names: list[str]  # of their spectra
+    known: Samples  # their concentrations
+    estimated: Samples  # theirs by the calibration alone
 
     def __post_init__(self) -> None:
         levels = len(np.unique(self.known))

@@ -30,28 +30,19 @@ HELD = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """Diagnostics of a calibration by PLS or PCR.
+    """Diagnostics of a calibration by PLS or PCR."""
 
-    Attributes:
-        key: "pls" or "pcr".
-        components: number of components.
-        vector: concentration per unit of the signal at every wavelength.
-        leverages: of the samples.
-        leverage_limit: theirs; None: there are too few samples for one.
-        residuals: Q of the samples (signal unit squared).
-        residual_limit: theirs; None: the components describe the samples exactly.
-        rmsecv: root mean square error of samples left out by PLS and PCR (unit of the
-            concentrations), with one component and more.
-    """
-
-    key: str
-    components: int
+    key: str  # "pls" or "pcr"
+    components: int  # number of components
     vector: Float[np.ndarray, "wavelength"]
-    leverages: Float[np.ndarray, "sample"]
-    leverage_limit: float | None
-    residuals: Float[np.ndarray, "sample"]
-    residual_limit: float | None
+    """Concentration per unit of the signal at every wavelength."""
+    leverages: Float[np.ndarray, "sample"]  # of the samples
+    leverage_limit: float | None  # theirs; None: there are too few samples for one
+    residuals: Float[np.ndarray, "sample"]  # Q of the samples (signal unit squared)
+    residual_limit: float | None  # theirs; None: the components describe the samples exactly
     rmsecv: dict[str, Float[np.ndarray, "_tried"]]
+    """Root mean square error of samples left out by PLS and PCR (unit of the concentrations), with
+    one component and more."""
 
     @property
     def inside(self) -> Bool[np.ndarray, "sample"]:

@@ -86,51 +86,40 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
             MixtureError: amounts of several substances cannot calibrate, or there are options that
                 they have not.
         """
-        columns = columns_of(X)
+        columns, names = columns_of(X), getattr(y, "columns", None)
         plain_array(X, "X")
         plain_array(y, "y")
-        if np.asarray(y).ndim == 2 and np.asarray(y).shape[1] > 1:
-            self._fit_mixtures(X, y, groups)
-            self._columns = columns
-            return self
-        X, y = validate_data(  # noqa: N806
-            self, X, y, dtype=np.float64, ensure_min_samples=2, y_numeric=True
-        )
-        check_non_negative(y.reshape(-1, 1), f"{type(self).__name__} (y)")
-        if self.offset and X.shape[1] == 1:
-            raise SpectraError("X: found offset and one wavelength, expected two or more")
-        if groups is not None:
-            groups = column_or_1d(groups)
-            check_consistent_length(X, groups)
+        self._several = np.ndim(y) == 2 and np.shape(y)[1] > 1
         options: dict[str, Any] = {
             "method": self.method,
             "offset": self.offset,
             "scale": self.scale,
         }
-        self.calibration_: Calibration | MixtureCalibration = Calibration.fit(
-            X, y.astype(np.float64), groups, **options
-        )
-        self.method_: str | tuple[str, ...] = self.calibration_.method
-        self._columns = columns
-        return self
-
-    def _fit_mixtures(self, X: Any, y: Any, groups: Any) -> None:  # noqa: N803
-        """Learn several substances together.
-
-        Raises:
-            MixtureError: as `fit`.
-        """
-        if groups is not None or self.method != "auto" or self.offset or self.scale:
+        if self._several and (groups is not None or [*options.values()] != ["auto", False, False]):
             raise MixtureError(
                 "fit: found groups, a method, offset or scale with several substances, expected "
                 'method="auto" alone; leave them out, or fit one substance'
             )
-        names = tuple(map(str, y.columns)) if hasattr(y, "columns") else None
-        X, y = validate_data(  # noqa: N806
-            self, X, y, dtype=np.float64, ensure_min_samples=2, multi_output=True, y_numeric=True
-        )
-        self.calibration_ = MixtureCalibration.of(X, y.astype(np.float64), names)
-        self.method_ = self.calibration_.verdict
+        checks = {"ensure_min_samples": 2, "multi_output": self._several, "y_numeric": True}
+        X, y = validate_data(self, X, y, dtype=np.float64, **checks)  # noqa: N806
+        y = y.astype(np.float64)
+        self.calibration_: Any
+        self.method_: str | tuple[str, ...]
+        if self._several:
+            names = None if names is None else tuple(map(str, names))
+            self.calibration_ = MixtureCalibration.of(X, y, names)
+            self.method_ = self.calibration_.verdict
+        else:
+            check_non_negative(y.reshape(-1, 1), f"{type(self).__name__} (y)")
+            if self.offset and X.shape[1] == 1:
+                raise SpectraError("X: found offset and one wavelength, expected two or more")
+            if groups is not None:
+                groups = column_or_1d(groups)
+                check_consistent_length(X, groups)
+            self.calibration_ = Calibration.fit(X, y, groups, **options)
+            self.method_ = self.calibration_.method
+        self._columns = columns
+        return self
 
     def predict(
         self,
@@ -156,7 +145,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         X = self._validated(X)  # noqa: N806
         found: Any
         fits = np.ones(len(X), dtype=bool)
-        if isinstance(self.calibration_, MixtureCalibration):
+        if self._several:
             mixtures = self.calibration_.estimate(X)
             fits, found, intervals = mixtures.fits, mixtures.amounts, mixtures.intervals
         else:
@@ -184,7 +173,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
             ValueError: as `predict`.
         """
         spectra = self._validated(X)
-        if isinstance(self.calibration_, MixtureCalibration):
+        if self._several:
             return self.calibration_.estimate(spectra)
         return self.calibration_.by_geonode(spectra)
 

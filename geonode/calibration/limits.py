@@ -61,20 +61,13 @@ SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class Limit:
-    """Limits by one method, in units of concentration.
+    """Limits by one method, in units of concentration."""
 
-    Attributes:
-        method: by which.
-        said: how it was found, or why there is none.
-        detection: lower and upper end of the limit of detection, equal for one number; None: there
-            is none.
-        quantification: the same of the limit of quantification.
-    """
-
-    method: str
-    said: str
+    method: str  # by which
+    said: str  # how it was found, or why there is none
     detection: tuple[float, float] | None = None
-    quantification: tuple[float, float] | None = None
+    """Lower and upper end of the limit of detection, equal for one number; None: there is none."""
+    quantification: tuple[float, float] | None = None  # the same of the limit of quantification
 
 
 def limits(series: Series, calibration: Calibration) -> list[Limit]:
@@ -104,24 +97,15 @@ class Line:
 
     Source: K. Danzer and L. A. Currie, Guidelines for calibration in analytical chemistry (IUPAC
     Recommendations), Pure Appl. Chem. 70 (1998) 993, section 4.
-
-    Attributes:
-        series: whose levels they are.
-        place: of the wavelength.
-        intercept: signal without analyte (signal unit).
-        slope: signal per unit of concentration.
-        deviation: residual standard deviation s_y/x (signal unit).
-        r2: share of the variance of the signal that the line explains.
-        p_value: probability of a slope as far from zero by chance: two-sided t test.
     """
 
-    series: Series
-    place: int
-    intercept: float
-    slope: float
-    deviation: float
-    r2: float
-    p_value: float
+    series: Series  # whose levels they are
+    place: int  # of the wavelength
+    intercept: float  # signal without analyte (signal unit)
+    slope: float  # signal per unit of concentration
+    deviation: float  # residual standard deviation s_y/x (signal unit)
+    r2: float  # share of the variance of the signal that the line explains
+    p_value: float  # probability of a slope as far from zero by chance: two-sided t test
 
     @classmethod
     def of(cls, series: Series, place: int) -> "Line":

@@ -16,7 +16,13 @@ from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
 from geonode.config import CalibrateParameters
 from geonode.errors import ParameterError
 from geonode.estimation.axis import shifts
-from geonode.estimation.estimates import Estimate, Mapping, MapValues
+from geonode.estimation.estimates import (
+    AmountsAndEnds,
+    Estimate,
+    Mapping,
+    MapValues,
+    Unknowns,
+)
 from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import MISFIT as SMALLEST_P
@@ -103,19 +109,12 @@ class OneSubstance:
         levels = series.concentrations
         return int(folds_of(levels, np.arange(len(levels))).max()) + 1
 
-    def estimate(
-        self, spectra: Float[np.ndarray, "unknown wavelength"]
-    ) -> tuple[
-        Float[np.ndarray, "unknown substance"],
-        Float[np.ndarray, "unknown substance 2"],
-    ]:
+    def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
         """Concentrations by the chosen method, and the ends of their 90% sets."""
         middle, ends = self.calibration.estimate(spectra)
         return middle[:, None], ends[:, None]
 
-    def estimates(
-        self, spectra: Float[np.ndarray, "unknown wavelength"], names: Sequence[str]
-    ) -> list[Estimate]:
+    def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
         """Estimates by the chosen method, and by geonode if it takes part."""
         of_geonode = self._by_geonode(spectra, names)
         if self.calibration.law is None:

@@ -36,17 +36,11 @@ WORKBOOK = ".xlsx"
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Spectra of known amounts, to judge or to correct a calibration.
+    """Spectra of known amounts, to judge or to correct a calibration."""
 
-    Attributes:
-        file: their file.
-        spectra: on an axis that covers that of the series.
-        amounts: theirs, of every substance.
-    """
-
-    file: Path
-    spectra: Spectra
-    amounts: Float[np.ndarray, "spectrum substance"]
+    file: Path  # their file
+    spectra: Spectra  # on an axis that covers that of the series
+    amounts: Float[np.ndarray, "spectrum substance"]  # theirs, of every substance
 
     @classmethod
     def read(cls, file: Path, series: Series, choices: Choices = UNCHOSEN) -> "Known":
@@ -85,24 +79,16 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class Routine:
-    """Files that a calibration is used on, read before anything is computed.
+    """Files that a calibration is used on, read before anything is computed."""
 
-    Attributes:
-        unknowns: spectra by file.
-        controls: known amounts of every substance by name of a spectrum among them, or of its
-            file if that holds no other.
-        validation: samples to judge the calibration by.
-        standards: samples to correct it by.
-        asked: options that these were read with.
-        files: SHA-256 of all files that were read.
-    """
-
-    unknowns: dict[Path, Spectra]
+    unknowns: dict[Path, Spectra]  # spectra by file
     controls: dict[str, list[float]]
-    validation: Known | None
-    standards: Known | None
-    asked: dict[str, Any]
-    files: dict[Path, str]
+    """Known amounts of every substance by name of a spectrum among them, or of its file if that
+    holds no other."""
+    validation: Known | None  # samples to judge the calibration by
+    standards: Known | None  # samples to correct it by
+    asked: dict[str, Any]  # options that these were read with
+    files: dict[Path, str]  # SHA-256 of all files that were read
 
     @classmethod
     def read(
@@ -172,10 +158,10 @@ class Routine:
         """
         if self.standards:
             found = file.estimated(self.standards.file, self.standards.spectra)
-            by_line = np.array([one.numbers[0][0] for one in found])
-            name, names = str(self.standards.file), self.standards.spectra.names
-            line = Correction(name, names, self.standards.amounts[:, 0], by_line)
-            file = replace(file, correction=line)
+            by_line = np.array([one.amounts[0] for one in found])
+            about = str(self.standards.file), self.standards.spectra.names
+            known = self.standards.amounts[:, 0]
+            file = replace(file, correction=Correction(*about, known, by_line))
         if self.validation:
             found = file.estimated(self.validation.file, self.validation.spectra)
             numbers = np.array([one.numbers for one in found])
@@ -193,7 +179,7 @@ class Routine:
         same = Counter(path.name for path in self.unknowns)
         for path, spectra in self.unknowns.items():
             name = path.name if same[path.name] == 1 else str(path)
-            file = file.with_unknown(path, spectra, name)
+            file = replace(file, unknowns=[*file.unknowns, (name, file.estimated(path, spectra))])
             report(len(spectra.names))
         controls = [
             Control(path, _of(name, of), known, at, low, high, one.fits, inside, one.alternatives)
@@ -272,11 +258,7 @@ def _control(text: str, several: Sequence[str]) -> tuple[str, list[float]]:
 def _mixtures(
     file: Path, choices: Choices, substances: tuple[str, ...]
 ) -> tuple[Spectra, Float[np.ndarray, "spectrum substance"], list[str]]:
-    """Spectra of a table of mixtures as they were measured, with the amounts of substances.
-
-    Raises:
-        SpectraError: it cannot be read, or has other substances.
-    """
+    """Spectra of a table of mixtures as they were measured, with the amounts of substances."""
     second = None if choices.concentrations is None else str(choices.concentrations)
     asked = SpectraParameters(
         source=str(file),

@@ -123,11 +123,7 @@ def _require_whole(series: Series) -> None:
 
 
 def _try(file: CalibrationFile[Any]) -> None:
-    """Use a calibration on a spectrum of its own.
-
-    Raises:
-        Exception: one of `DAMAGES`, if its parts do not fit each other.
-    """
+    """Use a calibration on a spectrum of its own."""
     with np.errstate(all="ignore"):
         str(file.model.sentence)
         file.model.estimates(file.series.signal[:1], ["first"])

@@ -13,7 +13,13 @@ from scipy.special import stdtrit  # scipy.stats takes 0.3 s to import
 from geonode.compute.device import moved
 from geonode.config import CalibrateParameters
 from geonode.errors import MixtureError, ParameterError
-from geonode.estimation.estimates import Estimate, Mapping, MapValues
+from geonode.estimation.estimates import (
+    AmountsAndEnds,
+    Estimate,
+    Mapping,
+    MapValues,
+    Unknowns,
+)
 from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE
 from geonode.estimation.posterior import CPU
 from geonode.mixtures.design import Design
@@ -61,19 +67,12 @@ class SeveralSubstances:
         except MixtureError:
             return 1
 
-    def estimate(
-        self, spectra: Float[np.ndarray, "unknown wavelength"]
-    ) -> tuple[
-        Float[np.ndarray, "unknown substance"],
-        Float[np.ndarray, "unknown substance 2"],
-    ]:
+    def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
         """Amounts of all substances, and the ends of their 90% sets."""
         found = self.calibration.estimate(spectra)
         return found.amounts, found.intervals
 
-    def estimates(
-        self, spectra: Float[np.ndarray, "unknown wavelength"], names: Sequence[str]
-    ) -> list[Estimate]:
+    def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
         """Estimates of all substances together."""
         found = self.calibration.estimate(spectra)
         columns = names, found.amounts.tolist(), found.sets, found.fits.tolist(), found.parts

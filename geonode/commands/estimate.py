@@ -1,6 +1,6 @@
 """Command `geonode estimate`: unknown spectra by a calibration file."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -39,7 +39,6 @@ from geonode.terminal import tell
 if TYPE_CHECKING:
     from geonode.calibration.calibration_file import CalibrationFile
     from geonode.calibration.routine import Routine
-    from geonode.estimation.estimates import CalibrationModel
     from geonode.estimation.image import Image
 
 OF_PIPELINE = Path("data/calibration.safetensors")
@@ -114,56 +113,6 @@ MapDevice = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class MapOptions:
-    """How maps of an image are computed, as the options for images say."""
-
-    workers: int | None
-    scheduler: str | None
-    batch_size: int | None
-    number: Format
-    device: Literal["cpu", "cuda"] | None
-
-    @property
-    def engine(self) -> EngineParameters:
-        """Parameters of the engine.
-
-        Raises:
-            ParameterError: both --workers and --scheduler are given.
-        """
-        if self.workers is not None and self.scheduler is not None:
-            expected = "one of --workers and --scheduler; a cluster has its workers"
-            raise ParameterError("options", "--workers", self.workers, expected)
-        kind: Literal["local", "dask"] = (
-            "local" if self.workers is self.scheduler is None else "dask"
-        )
-        return EngineParameters(kind=kind, scheduler=self.scheduler, workers=self.workers or 1)
-
-    def write(self, image: "Image", model: "CalibrationModel", out: Path) -> None:
-        """Write the maps of an image.
-
-        Raises:
-            ParameterError: options contradict each other.
-        """
-        from geonode.compute.device import resolve  # noqa: PLC0415
-        from geonode.compute.processes import open_engine  # noqa: PLC0415
-        from geonode.estimation.maps import Maps  # noqa: PLC0415
-
-        engine = self.engine
-        place = resolve(self.device or "auto", PrecisionParameters()).reference
-        maps, (rows, columns) = Maps(model, image, self.number, place), image.shape
-        own_cluster = engine.kind == "dask" and engine.scheduler is None
-        at_once = engine.workers if own_cluster else maps.threads
-        most = self.batch_size or maps.pixels_at_once(at_once)
-        shared = out.with_name(f"{out.name}.shared")
-        with (
-            open_engine(engine, shared) as opened,
-            bar(f"mapping {rows} x {columns} pixels", rows * columns) as report,
-        ):
-            maps.write(out, most, report, opened)
-        note(f"maps of {rows} x {columns} pixels -> {out}")
-
-
 def estimate(
     context: Context,
     files: Measured,
@@ -218,8 +167,8 @@ def estimate(
         found = load_calibration(path)
     by = path.name, read[path]
     if image is not None:
-        maps = MapOptions(workers, scheduler, batch_size, cache_dtype or "float64", device)
-        _write_maps(found, by, image, maps, out, user)
+        how = _engine(workers, scheduler), batch_size, cache_dtype or "float64", device
+        _write_maps(found, by, image, out, user, *how)
         return
     choices = Choices(sheet, concentrations, replicates, target)
     checks = control or [], validation, standards, choices
@@ -240,12 +189,7 @@ def _estimate_tables(
     user: str | None,
     as_json: bool,
 ) -> None:
-    """Estimate spectra of files by a calibration, of which name and SHA-256 are given.
-
-    Raises:
-        typer.Exit: a control or the validation failed, or a spectrum fits nowhere; results are
-            written.
-    """
+    """Estimate spectra of files by a calibration, of which name and SHA-256 are given."""
     from geonode.calibration.routine import record  # noqa: PLC0415
     from geonode.report.results import (  # noqa: PLC0415
         brief_unknowns,
@@ -274,22 +218,32 @@ def _estimate_tables(
         raise typer.Exit(1)
 
 
+def _engine(workers: int | None, scheduler: str | None) -> EngineParameters:
+    """Parameters of the engine that computes maps."""
+    if workers is not None and scheduler is not None:
+        expected = "one of --workers and --scheduler; a cluster has its workers"
+        raise ParameterError("options", "--workers", workers, expected)
+    kind: Literal["local", "dask"] = "local" if workers is scheduler is None else "dask"
+    return EngineParameters(kind=kind, scheduler=scheduler, workers=workers or 1)
+
+
 def _write_maps(
     found: "CalibrationFile[Any]",
     by: tuple[str, str],
     image: "Image",
-    options: MapOptions,
     out: Path | None,
     user: str | None,
+    engine: EngineParameters,
+    batch_size: int | None,
+    number: Format,
+    device: Literal["cpu", "cuda"] | None,
 ) -> None:
-    """Write the maps of an image, tile by tile, and their record.
-
-    Raises:
-        ParameterError: there is no `out`, or options contradict each other.
-        SpectraError: the image is of another quantity.
-    """
+    """Write the maps of an image, tile by tile, and their record."""
     from geonode.calibration.routine import record, unchanged  # noqa: PLC0415
+    from geonode.compute.device import resolve  # noqa: PLC0415
+    from geonode.compute.processes import open_engine  # noqa: PLC0415
     from geonode.estimation.image import Image  # noqa: PLC0415
+    from geonode.estimation.maps import Maps  # noqa: PLC0415
     from geonode.spectra.quantities import quantity_of, require_quantity  # noqa: PLC0415
     from geonode.storage.document import write_text  # noqa: PLC0415
     from geonode.storage.table import Table  # noqa: PLC0415
@@ -302,8 +256,17 @@ def _write_maps(
     if other := require_quantity(image.path, found.series.labels, quantity):
         said = f"found {quantity}, expected {other}; convert it first"
         raise SpectraError(f"{image.path}: {said}")
+    place = resolve(device or "auto", PrecisionParameters()).reference
     with unchanged(image.path) as files:
         again = Image.open(image.path) or image  # as its axis was read before
-        options.write(again, found.model, out)
-    rows = record(found, by, files, {}, user)
-    write_text(out.with_suffix(RECORD), Table.of_facts("record", "Record", rows).csv())
+        maps, (rows, columns) = Maps(found.model, again, number, place), again.shape
+        own_cluster = engine.kind == "dask" and engine.scheduler is None
+        most = batch_size or maps.pixels_at_once(engine.workers if own_cluster else maps.threads)
+        with (
+            open_engine(engine, out.with_name(f"{out.name}.shared")) as opened,
+            bar(f"mapping {rows} x {columns} pixels", rows * columns) as report,
+        ):
+            maps.write(out, most, report, opened)
+    note(f"maps of {rows} x {columns} pixels -> {out}")
+    facts = record(found, by, files, {}, user)
+    write_text(out.with_suffix(RECORD), Table.of_facts("record", "Record", facts).csv())

@@ -19,27 +19,17 @@ from geonode.errors import TrainingError
 
 @dataclass(frozen=True)
 class Covariances:
-    """Covariance S + sum b b^T of every node.
+    """Covariance S + sum b b^T of every node."""
 
-    Attributes:
-        at_knots: S at the knots.
-        terms: vectors b of every node.
-        pair: place of the pair of knots about every node.
-        share: t of every node.
-        white: V of every pair of knots.
-        scale: inverse root of the diagonal of V S V^T.
-        explained: rows that give what the terms of a node explain of a whitened difference.
-        log_determinant: ln |S + sum b b^T|.
-    """
-
-    at_knots: Float[np.ndarray, "knot direction direction"]
-    terms: Float[np.ndarray, "node term direction"]
-    pair: Int[np.ndarray, "node"]
-    share: Float[np.ndarray, "node"]
-    white: Float[np.ndarray, "pair direction direction"]
-    scale: Float[np.ndarray, "node direction"]
+    at_knots: Float[np.ndarray, "knot direction direction"]  # S at the knots
+    terms: Float[np.ndarray, "node term direction"]  # vectors b of every node
+    pair: Int[np.ndarray, "node"]  # place of the pair of knots about every node
+    share: Float[np.ndarray, "node"]  # t of every node
+    white: Float[np.ndarray, "pair direction direction"]  # V of every pair of knots
+    scale: Float[np.ndarray, "node direction"]  # inverse root of the diagonal of V S V^T
     explained: Float[np.ndarray, "node term direction"]
-    log_determinant: Float[np.ndarray, "node"]
+    """Rows that give what the terms of a node explain of a whitened difference."""
+    log_determinant: Float[np.ndarray, "node"]  # ln |S + sum b b^T|
 
     @classmethod
     def of(

@@ -68,38 +68,26 @@ Farther beyond the levels errors are so large that any spectrum would fit.
 
 @dataclass(frozen=True)
 class Curve:
-    """Scores of predicted spectra over a range of concentrations.
-
-    Attributes:
-        concentrations: nodes, evenly spaced on the arc length of the posterior metric.
-        edges: edges of the cells about the nodes; one more than nodes.
-        inside: whether a node is between the lowest and the highest training level.
-        tested: whether it takes part in the test of fit.
-        pedestal: of the training spectra.
-        basis: orthonormal directions.
-        scores: scores of the predicted spectra, less the pedestal, in these directions.
-        covariances: S of every node.
-        log_prior: log prior probability of the cells.
-        training: number of training levels.
-        novelty: residuals in other directions to expect.
-        offset: whether the mean over wavelengths is removed from every spectrum.
-        mass: of every node, the posterior probability of more likely nodes below which the 90% set
-            holds it.
-    """
+    """Scores of predicted spectra over a range of concentrations."""
 
     concentrations: Float[np.ndarray, "node"]
-    edges: Float[np.ndarray, "edge"]
+    """Nodes, evenly spaced on the arc length of the posterior metric."""
+    edges: Float[np.ndarray, "edge"]  # edges of the cells about the nodes; one more than nodes
     inside: Bool[np.ndarray, "node"]
-    tested: Bool[np.ndarray, "node"]
-    pedestal: Float[np.ndarray, "wavelength"]
-    basis: Float[np.ndarray, "direction wavelength"]
+    """Whether a node is between the lowest and the highest training level."""
+    tested: Bool[np.ndarray, "node"]  # whether it takes part in the test of fit
+    pedestal: Float[np.ndarray, "wavelength"]  # of the training spectra
+    basis: Float[np.ndarray, "direction wavelength"]  # orthonormal directions
     scores: Float[np.ndarray, "node direction"]
-    covariances: Covariances
-    log_prior: Float[np.ndarray, "node"]
-    training: int
-    novelty: Novelty
-    offset: bool
+    """Scores of the predicted spectra, less the pedestal, in these directions."""
+    covariances: Covariances  # S of every node
+    log_prior: Float[np.ndarray, "node"]  # log prior probability of the cells
+    training: int  # number of training levels
+    novelty: Novelty  # residuals in other directions to expect
+    offset: bool  # whether the mean over wavelengths is removed from every spectrum
     mass: Float[np.ndarray, "node"]
+    """Of every node, the posterior probability of more likely nodes below which the 90% set holds
+    it."""
 
     def spectra(
         self, nodes: slice | Bool[np.ndarray, "node"]

@@ -13,6 +13,12 @@ from geonode.spectra.series import Series
 Ends = tuple[float, float]
 """Lowest and highest amount of an interval."""
 
+Unknowns = Float[np.ndarray, "unknown wavelength"]
+AmountsAndEnds = tuple[
+    Float[np.ndarray, "unknown substance"], Float[np.ndarray, "unknown substance 2"]
+]
+"""Spectra; amounts of every substance in them, and the ends of their 90% sets."""
+
 MapValues = tuple[Float[np.ndarray, "layer pixel"], UInt8[np.ndarray, "pixel"]]
 """Layers and flags of pixels."""
 
@@ -86,17 +92,10 @@ class CalibrationModel(Protocol):
     def is_sound(self) -> bool:
         """Whether estimates can be relied on."""
 
-    def estimate(
-        self, spectra: Float[np.ndarray, "unknown wavelength"]
-    ) -> tuple[
-        Float[np.ndarray, "unknown substance"],
-        Float[np.ndarray, "unknown substance 2"],
-    ]:
+    def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
         """Amounts of every substance, and the ends of their 90% sets."""
 
-    def estimates(
-        self, spectra: Float[np.ndarray, "unknown wavelength"], names: Sequence[str]
-    ) -> list[Estimate]:
+    def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
         """Estimates of spectra by name, with all that is to be told of each."""
 
     def range_remark(self, estimate: Estimate) -> str | None:

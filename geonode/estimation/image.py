@@ -20,14 +20,11 @@ MOST_BYTES, MOST_CHUNKS = 2**42, 10**7  # largest image, which is never read as 
 
 
 class ImageTile(NamedTuple):
-    """Rectangle of pixels that are computed together.
-
-    Attributes:
-        rows, columns: ranges of the pixels.
-    """
+    """Rectangle of pixels that are computed together."""
 
     rows: slice
     columns: slice
+    """rows, columns: ranges of the pixels."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -42,23 +39,14 @@ class ImageTile(NamedTuple):
 
 @dataclass(frozen=True)
 class Image:
-    """Image whose pixels are spectra.
+    """Image whose pixels are spectra."""
 
-    Attributes:
-        path: path of the Zarr store.
-        spectra: an xarray.DataArray of which nothing has been read, over `dims` in any order.
-        dims: names of the dimensions: rows, columns, wavelengths.
-        axis: wavelengths, ascending.
-        axis_unit: unit of the wavelengths.
-        turned: whether the wavelengths of the store descend.
-    """
-
-    path: Path
-    spectra: Any
-    dims: tuple[str, str, str]
-    axis: Float[np.ndarray, "wavelength"]
-    axis_unit: str
-    turned: bool
+    path: Path  # path of the Zarr store
+    spectra: Any  # an xarray.DataArray of which nothing has been read, over `dims` in any order.
+    dims: tuple[str, str, str]  # names of the dimensions: rows, columns, wavelengths
+    axis: Float[np.ndarray, "wavelength"]  # wavelengths, ascending
+    axis_unit: str  # unit of the wavelengths
+    turned: bool  # whether the wavelengths of the store descend
 
     @classmethod
     def open(cls, path: Path) -> "Image | None":

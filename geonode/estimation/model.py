@@ -39,20 +39,14 @@ Features = Float[np.ndarray, "member fold pair training feature"]
 
 @dataclass(frozen=True)
 class SpectralModel:
-    """Metrics and decoders of every fold of a series.
+    """Metrics and decoders of every fold of a series."""
 
-    Attributes:
-        series: the measured series. A fold does not read the spectra that it leaves out.
-        learned: metrics of the folds of leave-one-out.
-        blend: decoders of these folds.
-        features: of all geodesics between levels, at the training wavelengths; None where there
-            are no path decoders, or where nothing but new concentrations is predicted.
-    """
-
-    series: Series
-    learned: LearnedMetrics
-    blend: Blend
+    series: Series  # the measured series. A fold does not read the spectra that it leaves out.
+    learned: LearnedMetrics  # metrics of the folds of leave-one-out
+    blend: Blend  # decoders of these folds
     features: Features | None = None
+    """Of all geodesics between levels, at the training wavelengths; None where there are no path
+    decoders, or where nothing but new concentrations is predicted."""
 
     @classmethod
     @one_thread()

@@ -45,13 +45,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ModelStore:
-    """Folder of learned models.
-
-    Attributes:
-        folder: folder of the entries, made when the first is written; None: nothing is kept.
-    """
+    """Folder of learned models."""
 
     folder: Path | None
+    """Folder of the entries, made when the first is written; None: nothing is kept."""
 
     @classmethod
     def of_user(cls) -> "ModelStore":

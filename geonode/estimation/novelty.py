@@ -11,17 +11,12 @@ DEPENDENT = 1e-12
 
 @dataclass(frozen=True)
 class Novelty:
-    """Residuals of training spectra outside the span of the others of their fold.
+    """Residuals of training spectra outside the span of the others of their fold."""
 
-    Attributes:
-        square: mean square of the residuals (signal squared, summed over wavelengths).
-        freedom: degrees of freedom of the chi-squared distribution with the same relative variance.
-        spectra: number of training spectra.
-    """
-
-    square: float
+    square: float  # mean square of the residuals (signal squared, summed over wavelengths)
     freedom: float
-    spectra: int
+    """Degrees of freedom of the chi-squared distribution with the same relative variance."""
+    spectra: int  # number of training spectra
 
     @classmethod
     def of(cls, parts: Float[np.ndarray, "training wavelength"]) -> "Novelty":

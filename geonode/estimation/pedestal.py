@@ -26,15 +26,10 @@ ALIKE = 1e-12
 
 
 class Pedestal(NamedTuple):
-    """Pedestal of the spectra of some levels.
+    """Pedestal of the spectra of some levels."""
 
-    Attributes:
-        values: the pedestal (signal unit).
-        differ: whether spectra differ at a wavelength.
-    """
-
-    values: Float[np.ndarray, "wavelength"]
-    differ: Bool[np.ndarray, "wavelength"]
+    values: Float[np.ndarray, "wavelength"]  # the pedestal (signal unit)
+    differ: Bool[np.ndarray, "wavelength"]  # whether spectra differ at a wavelength
 
     @classmethod
     def of(cls, spectra: Float[np.ndarray, "level wavelength"]) -> "Pedestal":

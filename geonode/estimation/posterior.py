@@ -51,23 +51,18 @@ Column = Float[Tensor, "spectrum"]
 
 @dataclass(frozen=True)
 class Estimates:
-    """Estimated concentrations of spectra.
-
-    Attributes:
-        mode: most likely concentration, between the levels if that is not unlikely.
-        mean, deviation: mean and standard deviation of the posterior.
-        modes: most likely concentration of every interval of the 90% set, with the probability of
-            the interval, most probable first.
-        sets: intervals of the 90% set; nine of ten are to hold the true concentration.
-        p_value: probability of a misfit at least as large, for a spectrum of the series.
-    """
+    """Estimated concentrations of spectra."""
 
     mode: Float[np.ndarray, "spectrum"]
-    mean: Float[np.ndarray, "spectrum"]
-    deviation: Float[np.ndarray, "spectrum"]
+    """Most likely concentration, between the levels if that is not unlikely."""
+    mean: Float[np.ndarray, "spectrum"]  # of the posterior
+    deviation: Float[np.ndarray, "spectrum"]  # standard deviation of the posterior
     modes: list[Pairs]
-    sets: list[Pairs]
+    """Most likely concentration of every interval of the 90% set, with the probability of the
+    interval, most probable first."""
+    sets: list[Pairs]  # intervals of the 90% set; nine of ten are to hold the true concentration
     p_value: Float[np.ndarray, "spectrum"]
+    """Probability of a misfit at least as large, for a spectrum of the series."""
 
     @classmethod
     def joined(cls, parts: Sequence["Estimates"]) -> "Estimates":
@@ -94,35 +89,22 @@ class Estimates:
 
 
 class Posteriors(NamedTuple):
-    """Posteriors of some spectra over the nodes of a curve.
+    """Posteriors of some spectra over the nodes of a curve."""
 
-    Attributes:
-        probability: posterior probability of every node.
-        nearest: squared distance Q from the nearest node that is tested.
-        residual: squared residual in other directions (signal squared, summed over wavelengths).
-    """
-
-    probability: Float[Tensor, "spectrum node"]
-    nearest: Float[Tensor, "spectrum"]
+    probability: Float[Tensor, "spectrum node"]  # posterior probability of every node
+    nearest: Float[Tensor, "spectrum"]  # squared distance Q from the nearest node that is tested
     residual: Float[Tensor, "spectrum"]
+    """Squared residual in other directions (signal squared, summed over wavelengths)."""
 
 
 class Summaries(NamedTuple):
-    """Summaries of the posteriors of spectra for a map, as arrays; see `Estimates`.
-
-    Attributes:
-        mode, mean, deviation, p_value: as those of `Estimates`.
-        low, high: lowest and highest concentration of the 90% set.
-        disconnected: whether the 90% set is more than one interval.
-    """
+    """Summaries of the posteriors of spectra for a map, as arrays; see `Estimates`."""
 
     mode: Float[np.ndarray, "spectrum"]
-    mean: Float[np.ndarray, "spectrum"]
-    deviation: Float[np.ndarray, "spectrum"]
-    low: Float[np.ndarray, "spectrum"]
+    low: Float[np.ndarray, "spectrum"]  # end of the 90% set
     high: Float[np.ndarray, "spectrum"]
     p_value: Float[np.ndarray, "spectrum"]
-    disconnected: Bool[np.ndarray, "spectrum"]
+    disconnected: Bool[np.ndarray, "spectrum"]  # whether the 90% set is more than one interval
 
 
 class Law:
@@ -220,7 +202,7 @@ class Law:
         parts = held[:, 0] + (held[:, 1:] & ~held[:, :-1]).sum(dim=1)
         at = density, least, rows
         ends = self._ends(*at, first, -1), self._ends(*at, final, 1)
-        return torch.stack([*self.moments(found), *ends, parts > 1, found.nearest, found.residual])
+        return torch.stack([self.mode(found), *ends, parts > 1, found.nearest, found.residual])
 
     def estimates(self, found: Posteriors) -> Estimates:
         """Estimates by posteriors."""
@@ -244,19 +226,19 @@ class Law:
         for row, peak, weight, low, high in zip(*columns, strict=True):
             modes[row].append((peak, weight))
             sets[row].append((low, high))
-        numbers = *self.moments(found), self.p_values(found.nearest, found.residual)
+        first, second = (found.probability @ self._concentrations**power for power in (1, 2))
+        moments = self.mode(found), first, (second - first**2).clamp(min=0).sqrt()
+        numbers = *moments, self.p_values(found.nearest, found.residual)
         mode, mean, deviation, p_value = (column.cpu().numpy() for column in numbers)
         return Estimates(mode, mean, deviation, [_ranked(one) for one in modes], sets, p_value)
 
-    def moments(self, found: Posteriors) -> tuple[Column, Column, Column]:
-        """Mode, mean and standard deviation of posteriors, see `Estimates`."""
-        probability, values = found.probability, self._concentrations
-        mean, square = probability @ values, probability @ values**2
+    def mode(self, found: Posteriors) -> Column:
+        """Modes of posteriors, see `Estimates`."""
+        probability = found.probability
         between = probability @ self._inside.double() >= EVIDENCE
         density = _density(probability)
         top = _first_largest(torch.where(self._inside == between[:, None], density, -1.0))
-        mode = self._peaks(density, torch.arange(len(top), device=self.place), top)
-        return mode, mean, (square - mean**2).clamp(min=0).sqrt()
+        return self._peaks(density, torch.arange(len(top), device=self.place), top)
 
     def _peaks(self, density: Tensor, rows: Tensor, tops: Tensor) -> Column:
         """Concentrations at the tops of parabolas through ln density at nodes and their neighbours.
@@ -354,12 +336,6 @@ def estimate(curve: Curve, spectra: Float[np.ndarray, "spectrum wavelength"]) ->
     for at in range(0, max(1, len(spectra)), BATCH_ON_CPU):
         parts.append(law.estimates(law.posteriors(spectra[at : at + BATCH_ON_CPU])))
     return Estimates.joined(parts)
-
-
-def likelier(probability: Float[np.ndarray, "node"], node: int) -> float:
-    """Posterior probability of all nodes that are more likely than one of them."""
-    density = _density(torch.from_numpy(probability)[None])[0].numpy()
-    return float(probability[density > density[node]].sum())
 
 
 def _density(probability: Tensor) -> Tensor:

@@ -35,24 +35,17 @@ _OPTIONS = "options"
 
 @dataclass(frozen=True)
 class PredictedBlock:
-    """Predicted spectra of some concentrations.
+    """Predicted spectra of some concentrations."""
 
-    Attributes:
-        start: index of the first concentration among all requested.
-        concentrations: concentrations of the block.
-        signal: predicted spectra.
-        std: standard deviation: the calibrated scale, or that over members, sources and kinds
-            without inner folds.
-        interval: lower and upper end of the interval of `COVERAGE`; None without intervals.
-        extrapolated: whether a concentration is out of the measured range.
-    """
-
-    start: int
-    concentrations: Float[np.ndarray, "target"]
-    signal: Float[np.ndarray, "target wavelength"]
+    start: int  # index of the first concentration among all requested
+    concentrations: Float[np.ndarray, "target"]  # concentrations of the block
+    signal: Float[np.ndarray, "target wavelength"]  # predicted spectra
     std: Float[np.ndarray, "target wavelength"]
+    """Standard deviation: the calibrated scale, or that over members, sources and kinds without
+    inner folds."""
     interval: Float[np.ndarray, "2 target wavelength"] | None
-    extrapolated: Bool[np.ndarray, "target"]
+    """Lower and upper end of the interval of `COVERAGE`; None without intervals."""
+    extrapolated: Bool[np.ndarray, "target"]  # whether a concentration is out of the measured range
 
     @property
     def values(self) -> tuple[Float[np.ndarray, "target wavelength"], ...]:
@@ -175,21 +168,13 @@ def meaning_of_std(model: SpectralModel) -> str:
 
 @dataclass(frozen=True)
 class PredictedFile:
-    """File of predicted spectra, written block by block, whole or not at all.
+    """File of predicted spectra, written block by block, whole or not at all."""
 
-    Attributes:
-        path: a table, or a folder .zarr of arrays by concentration and wavelength.
-        model: model that predicts the spectra.
-        concentrations: all concentrations.
-        only_signal: whether to write only concentration, wavelength and signal.
-        number: format of the spectra in arrays.
-    """
-
-    path: Path
-    model: SpectralModel
-    concentrations: Float[np.ndarray, "target"]
-    only_signal: bool = False
-    number: Format = "float64"
+    path: Path  # a table, or a folder .zarr of arrays by concentration and wavelength.
+    model: SpectralModel  # model that predicts the spectra
+    concentrations: Float[np.ndarray, "target"]  # all concentrations
+    only_signal: bool = False  # whether to write only concentration, wavelength and signal
+    number: Format = "float64"  # format of the spectra in arrays
 
     def opened(self) -> AbstractContextManager[Sink]:
         """Context in which blocks are written.

@@ -27,21 +27,14 @@ NODES = 1025
 
 
 class Nodes(NamedTuple):
-    """Concentrations of the predictions and of the posterior.
-
-    Attributes:
-        knots: concentrations of the predictions; the curve between them is interpolated.
-        shares: share of the arc length up to every knot, from 0 to 1.
-        fine: nodes of the posterior, evenly spaced on the arc length.
-        edges: edges of the cells about the nodes.
-        log_prior: log prior probability of the cells, up to a constant.
-    """
+    """Concentrations of the predictions and of the posterior."""
 
     knots: Float[np.ndarray, "knot"]
-    shares: Float[np.ndarray, "knot"]
-    fine: Float[np.ndarray, "fine"]
-    edges: Float[np.ndarray, "edge"]
-    log_prior: Float[np.ndarray, "fine"]
+    """Concentrations of the predictions; the curve between them is interpolated."""
+    shares: Float[np.ndarray, "knot"]  # share of the arc length up to every knot, from 0 to 1
+    fine: Float[np.ndarray, "fine"]  # nodes of the posterior, evenly spaced on the arc length
+    edges: Float[np.ndarray, "edge"]  # edges of the cells about the nodes
+    log_prior: Float[np.ndarray, "fine"]  # log prior probability of the cells, up to a constant
 
 
 def believable_range(levels: Float[np.ndarray, "level"]) -> tuple[float, float]:

@@ -53,9 +53,7 @@ def report_page(report: Report) -> Page:
 
 def _series_facts(report: Report) -> Table:
     series, unit = report.series, report.series.unit
-    low, high = (
-        quantity(end, report.axis_unit, 4) for end in series.axis[[0, -1]].tolist()
-    )
+    low, high = (quantity(end, report.axis_unit, 4) for end in series.axis[[0, -1]].tolist())
     facts = [
         ("source", report.source),
         ("levels", f"{len(report.names)} levels: {listed(report.names)} {unit}"),

@@ -25,22 +25,18 @@ class Chart:
     A chart may be known in a part of its range only. Beyond that part nothing speaks for a metric
     that changes: it goes on as it is at the end of the part, and the chart is linear there.
 
-    Attributes:
-        kappa: concentration at which the chart turns from linear to logarithmic; inf: linear,
-            0: logarithmic.
-        low: concentration at position -1.
-        high: concentration at position 1.
-        known: the part in which it is known (concentrations); None: all of it.
-
     Raises:
         SpectraError: `low` is not below `high`, a logarithmic chart reaches a level that is not
             positive, or kappa is negative, NaN, or beyond any comparison with the levels.
     """
 
     kappa: float
-    low: float
-    high: float
+    """Concentration at which the chart turns from linear to logarithmic; inf: linear, 0:
+    logarithmic."""
+    low: float  # concentration at position -1
+    high: float  # concentration at position 1
     known: tuple[float, float] | None = None
+    """The part in which it is known (concentrations); None: all of it."""
 
     def __post_init__(self) -> None:
         if not -np.inf < self.low < self.high < np.inf:

@@ -24,13 +24,9 @@ ITERATIONS = 200
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Steps done to every spectrum, in this order.
+    """Steps done to every spectrum, in this order."""
 
-    Attributes:
-        steps: as the parameter `spectra.preprocess` names them.
-    """
-
-    steps: tuple[PreprocessStep, ...] = ()
+    steps: tuple[PreprocessStep, ...] = ()  # as the parameter `spectra.preprocess` names them.
 
     def transform(
         self,

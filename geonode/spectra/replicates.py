@@ -22,17 +22,11 @@ proportional ones it was 0.77 to 1.
 
 
 class VarianceShapes(NamedTuple):
-    """Shapes of a variance over concentration c: constant + proportional c^2, each to be scaled.
+    """Shapes of a variance over concentration c: constant + proportional c^2, each to be scaled."""
 
-    Attributes:
-        constant: constant part (concentration squared).
-        proportional: factor of c^2.
-        log_prior: log prior probability.
-    """
-
-    constant: Float[np.ndarray, "shape"]
-    proportional: Float[np.ndarray, "shape"]
-    log_prior: Float[np.ndarray, "shape"]
+    constant: Float[np.ndarray, "shape"]  # constant part (concentration squared)
+    proportional: Float[np.ndarray, "shape"]  # factor of c^2
+    log_prior: Float[np.ndarray, "shape"]  # log prior probability
 
     @classmethod
     def over(cls, concentrations: Float[np.ndarray, "sample"]) -> "VarianceShapes":
@@ -51,17 +45,11 @@ class VarianceShapes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Replicates:
-    """Deviations of scans from the mean of their level, of the levels with two scans or more.
+    """Deviations of scans from the mean of their level, of the levels with two scans or more."""
 
-    Attributes:
-        scans: behind the mean spectrum of every level.
-        level: place of the level of every deviation.
-        deviations: (signal units).
-    """
-
-    scans: Int[np.ndarray, "level"]
-    level: Int[np.ndarray, "scan"]
-    deviations: Float[np.ndarray, "scan wavelength"]
+    scans: Int[np.ndarray, "level"]  # behind the mean spectrum of every level
+    level: Int[np.ndarray, "scan"]  # place of the level of every deviation
+    deviations: Float[np.ndarray, "scan wavelength"]  # (signal units)
 
     @classmethod
     def of(cls, scans: list[Float[np.ndarray, "_scan wavelength"]]) -> "Replicates":

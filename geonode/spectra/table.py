@@ -26,31 +26,26 @@ ROUNDING_OF_ZERO = 4 * float(np.finfo(float).eps)
 class SpectraTable:
     """A validated concentration series on one spectral axis.
 
-    Attributes:
-        axis: spectral axis, ascending; called wavelength whatever its quantity.
-        axis_name: what the axis is, such as "wavelength" or "raman_shift".
-        axis_unit: its unit, such as "nm" or "cm-1"; "1" if unknown.
-        concentrations: levels, ascending, each once, none negative.
-        scans: the scans of every level, which may differ in number.
-        masked: wavelengths that were left out because a cell was missing.
-        concentration_unit: unit of the levels as the file names it; None if it does not.
-        places: of every scan in the file, by level; empty if it is not known.
-        quantity: what the spectra are of by the file (`quantities.WORDS`); None if it does not say.
-
     Raises:
         SpectraError: too few or too many levels, too few wavelengths, an axis or levels that do
             not ascend, a negative level, or a number that is not finite or too large.
     """
 
     axis: Float[np.ndarray, "wavelength"]
-    axis_name: str
-    axis_unit: str
+    """Spectral axis, ascending; called wavelength whatever its quantity."""
+    axis_name: str  # what the axis is, such as "wavelength" or "raman_shift"
+    axis_unit: str  # its unit, such as "nm" or "cm-1"; "1" if unknown
     concentrations: Float[np.ndarray, "concentration"]
+    """Levels, ascending, each once, none negative."""
     scans: list[Float[np.ndarray, "_scan wavelength"]]
-    masked: Float[np.ndarray, "masked"]
+    """The scans of every level, which may differ in number."""
+    masked: Float[np.ndarray, "masked"]  # wavelengths that were left out because a cell was missing
     concentration_unit: str | None = None
+    """Unit of the levels as the file names it; None if it does not."""
     places: tuple[tuple[int, ...], ...] = ()
+    """Of every scan in the file, by level; empty if it is not known."""
     quantity: str | None = None
+    """What the spectra are of by the file (`quantities.WORDS`); None if it does not say."""
 
     def __post_init__(self) -> None:
         levels, wavelengths = len(self.concentrations), len(self.axis)
@@ -105,27 +100,17 @@ class SpectraTable:
 
 @dataclass(frozen=True, eq=False)
 class Spectra:
-    """Spectra of unknown concentration on one spectral axis.
+    """Spectra of unknown concentration on one spectral axis."""
 
-    Attributes:
-        names: what the file calls each spectrum, without repetition.
-        axis: spectral axis, ascending.
-        axis_name: what the axis is, such as "wavelength" or "raman_shift".
-        axis_unit: its unit; "1" if unknown.
-        values: the spectra.
-        masked: wavelengths that were left out because a value was missing.
-        quantity: what they are of (`quantities.WORDS`); None: unknown.
-        converted: how they were converted to another one, if they were.
-    """
-
-    names: list[str]
-    axis: Float[np.ndarray, "wavelength"]
-    axis_name: str
-    axis_unit: str
-    values: Float[np.ndarray, "spectrum wavelength"]
+    names: list[str]  # what the file calls each spectrum, without repetition
+    axis: Float[np.ndarray, "wavelength"]  # spectral axis, ascending
+    axis_name: str  # what the axis is, such as "wavelength" or "raman_shift"
+    axis_unit: str  # its unit; "1" if unknown
+    values: Float[np.ndarray, "spectrum wavelength"]  # the spectra
     masked: Float[np.ndarray, "masked"]
-    quantity: str | None = None
-    converted: str = ""
+    """Wavelengths that were left out because a value was missing."""
+    quantity: str | None = None  # what they are of (`quantities.WORDS`); None: unknown.
+    converted: str = ""  # how they were converted to another one, if they were
 
 
 def to_csv(table: SpectraTable) -> str:

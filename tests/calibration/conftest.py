@@ -1,9 +1,11 @@
 import pytest
 
-from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.calibration_file import CalibrationFile
 from geonode.commands.spectra_file import spectra_parameters
-from geonode.reading.series_file import read_series_csv
+from geonode.config import CalibrateParameters
+from geonode.reading.series_file import read_measured
 from tests.calibration import beer
+from tests.mixtures import beer as mixtures
 
 
 @pytest.fixture(scope="session")
@@ -13,5 +15,14 @@ def series_file(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def calibration(series_file):
-    series = read_series_csv(spectra_parameters(series_file, quantity="absorbance"))
-    return CalibratedFile.of(series_file.name, series, method="line_over_c2")
+    series = read_measured(spectra_parameters(series_file, quantity="absorbance"))
+    how = CalibrateParameters(method="line_over_c2")
+    return CalibrationFile.of(series_file.name, series, how)
+
+
+@pytest.fixture(scope="session")
+def mixture(tmp_path_factory):
+    """Calibration of lead and zinc."""
+    file = tmp_path_factory.mktemp("mixture") / "known.csv"
+    mixtures.table().to_csv(file, index=False)
+    return CalibrationFile.of(file.name, read_measured(spectra_parameters(file)))

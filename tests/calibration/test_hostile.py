@@ -17,12 +17,9 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.calibration.mixture_file import MixtureFile
 from geonode.calibration.routine import Routine
 from geonode.calibration.saved import load_calibration, save_calibration
-from geonode.commands.spectra_file import spectra_parameters
 from geonode.errors import GeonodeError
-from geonode.reading.series_file import read_mixtures
 from geonode.report.results import result_tables
 from geonode.spectra.common_axis import interpolated
 from geonode.spectra.table import Spectra
@@ -89,7 +86,7 @@ def estimated(path):
             )
         }
         used = Routine(spectra, {}, None, None, {}, {}).used(file)
-        assert "\x1b" not in str([used.method, used.sentence, *map(str, result_tables(used))])
+        assert "\x1b" not in str([used.method, used.model.sentence, *map(str, result_tables(used))])
         return np.array([one.numbers for _, found in used.unknowns for one in found])
     except GeonodeError as error:
         assert "\n" not in str(error)
@@ -123,13 +120,11 @@ def main(path, count, folder):
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no limit of memory here")
-@pytest.mark.parametrize(("several", "count"), [(False, 100), (True, 25)])
+@pytest.mark.parametrize(("kind", "count"), [("calibration", 100), ("mixture", 25)])
 @pytest.mark.slow
-def test_changed_contents_estimate_or_are_refused(calibration, tmp_path, several, count):
-    if several:
-        series = read_mixtures(spectra_parameters(ROOT / "data/examples/mixtures.csv"))
-        calibration = MixtureFile.of("mixtures.csv", series)
-    save_calibration(tmp_path / "intact.safetensors", calibration)
+def test_changed_contents_estimate_or_are_refused(request, tmp_path, kind, count):
+    made = request.getfixturevalue(kind)
+    save_calibration(tmp_path / "intact.safetensors", made)
     words = [str(tmp_path / "intact.safetensors"), str(count), str(tmp_path)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.calibration.test_hostile", *words],

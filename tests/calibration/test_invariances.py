@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from geonode import ConcentrationRegressor
-from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.calibration_file import CalibrationFile
 from geonode.estimation.rows import series_of
 
 AXIS = np.linspace(0, 1, 24)
@@ -102,7 +102,7 @@ def test_the_order_of_substances_says_nothing():
 def test_the_unit_of_the_axis_says_nothing():
     series = series_of(LEVELS, KNOWN["one"][0], 400 + 100 * AXIS, 3)
     each = [
-        CalibratedFile.of("x", replace(series, axis=factor * series.axis)).estimate(UNKNOWN["one"])
+        CalibrationFile.of("x", replace(series, axis=factor * series.axis)).estimate(UNKNOWN["one"])
         for factor in (1.0, 1000.0)
     ]
     np.testing.assert_array_equal(each[0][0], each[1][0])

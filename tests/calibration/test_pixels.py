@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 import xarray
 
-from geonode.calibration.pixels import pixels_of
 from geonode.calibration.saved import load_calibration, save_calibration
 from tests.calibration import beer
 from tests.commands.calling import call
-from tests.commands.test_calibrate_mixtures import AXIS, UNKNOWN, table
 from tests.estimation.images import store
 from tests.mixtures import beer as mixed
-from tests.stages.conftest import assert_refused
 
 
 def image(path, spectra, axis):
@@ -31,25 +28,24 @@ def mapped(folder, *words):
 
 
 @pytest.fixture(scope="module")
-def mixtures(tmp_path_factory):
+def mixtures(tmp_path_factory, mixture):
     folder = tmp_path_factory.mktemp("mixtures")
-    table().to_csv(folder / "known.csv", index=False)
-    call("calibrate", folder / "known.csv", "--out", folder / "made")
-    known = np.vstack([UNKNOWN, UNKNOWN[::-1], [[5, 11.5], [4, 6]]])
-    image(folder / "image.zarr", mixed.spectra(known), AXIS)
+    save_calibration(folder / "calibration.safetensors", mixture)
+    known = np.vstack([mixed.UNKNOWN, mixed.UNKNOWN[::-1], [[5, 11.5], [4, 6]]])
+    image(folder / "image.zarr", mixed.spectra(known), mixed.NM)
     return folder, known.reshape(2, -1, 2)
 
 
 def test_a_mixture_has_a_map_of_every_substance(mixtures):
     folder, known = mixtures
-    file = folder / "made/calibration.safetensors"
+    file = folder / "calibration.safetensors"
     found = mapped(folder, "--calibration", file, "--batch-size", 3, "--user", "me")
     flags = found["flags"].values
     assert (flags[0, 0], flags[1, 1]) == (4, flags[1, 1] | 2)
     assert flags[1, 3] == 8  # 11.5 is beyond the samples
     good = flags == 0
     assert good.sum() == 7
-    numbers = load_calibration(file).calibration.estimate(mixed.spectra(known[good]))
+    numbers = load_calibration(file).model.calibration.estimate(mixed.spectra(known[good]))
     for at, name in enumerate(("lead", "zinc")):
         np.testing.assert_allclose(found[f"amount_{name}"].values[good], known[good, at], atol=0.1)
         assert found[f"amount_{name}"].units == "ppm"
@@ -63,45 +59,32 @@ def test_a_mixture_has_a_map_of_every_substance(mixtures):
     assert "mostly" in record
 
 
-def test_substances_are_named_apart(mixtures):
-    found = load_calibration(mixtures[0] / "made/calibration.safetensors")
-    named = replace(found, series=replace(found.series, substances=("a/b", "a b")))
+def test_substances_are_named_apart(mixture):
+    series = replace(mixture.series, substances=("a/b", "a b"))
+    named = replace(mixture.model, series=series)
     names = [f"{of}_a_b_{at}" for at in (1, 2) for of in ("amount", "low90", "high90")]
-    assert [*pixels_of(named).layers] == [*names, "misfit"]
+    assert [*named.layers] == [*names, "misfit"]
 
 
-@pytest.mark.parametrize("method", ["chosen", "geonode"])
+@pytest.mark.parametrize("method", ["chosen", "geonode", "without geonode"])
 def test_a_pixel_is_what_a_file_of_its_spectrum_gives(tmp_path, calibration, method):
-    if method == "geonode":
-        by_geonode = replace(calibration.calibration, method=method, law=None)
-        calibration = replace(calibration, calibration=by_geonode)
-    assert (calibration.calibration.law is None) == (method == "geonode")
+    changes = {"geonode": {"method": method, "law": None}, "without geonode": {"curve": None}}
+    model = calibration.model
+    model = replace(model, calibration=replace(model.calibration, **changes.get(method, {})))
+    calibration = replace(calibration, model=model)
+    assert (model.calibration.law is None) == (method == "geonode")
     file = tmp_path / "calibration.safetensors"
     save_calibration(file, calibration)
     spectra = beer.spectra_at([0.5, 2, -0.05, 4, 6, 7.5])
     image(tmp_path / "image.zarr", spectra, beer.AXIS)
     found = mapped(tmp_path, "--calibration", file)
-    assert [found["flags"].values[at] & 6 for at in ((0, 0), (1, 1), (1, 2))] == [4, 2, 0]
+    assert [found["flags"].values[at] & 6 for at in ((0, 0), (1, 1), (1, 2))] == [
+        *(4, 0 if method == "without geonode" else 2, 0)
+    ]
     assert found["flags"].values[0, 2] & 8 == 0  # the levels begin at zero
     middle, ends = load_calibration(file).estimate(spectra[[1, 2, 3, 5]])
     assert method == "geonode" or middle[1] < 0
+    assert ("p_value" in found) == (method != "without geonode")
     rows, columns = [0, 0, 1, 1], [1, 2, 0, 2]
     for name, one in (("concentration", middle), ("low90", ends[:, 0]), ("high90", ends[:, 1])):
         np.testing.assert_allclose(found[name].values[rows, columns], one, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--control", "QC=1,2"], "--control: found 'QC=1,2', expected a file of spectra"),
-        (["--out", "maps.csv"], "a name that ends in .zarr"),
-        (["--figure", "a.png"], "no such option with --calibration"),
-        ([], "found 'nothing', expected a store of maps"),
-    ],
-)
-def test_options_of_tables_are_refused(mixtures, tmp_path, monkeypatch, words, message):
-    monkeypatch.chdir(tmp_path)
-    folder = mixtures[0]
-    known = ("--calibration", folder / "made/calibration.safetensors")
-    assert_refused(call("estimate", folder / "image.zarr", *known, *words), message)
-    assert not [*tmp_path.iterdir()]

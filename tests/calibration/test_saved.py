@@ -9,15 +9,17 @@ from scipy.stats import binom, linregress
 from scipy.stats import t as student
 
 import geonode
-from geonode.calibration.calibrated_file import CalibratedFile
+from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.checks import Control, Correction, Validation
 from geonode.calibration.routine import Known, Routine, sha256, tables_of
 from geonode.calibration.saved import load_calibration, save_calibration
 from geonode.calibration.verdict import NAMES
 from geonode.commands.spectra_file import spectra_parameters
+from geonode.config import CalibrateParameters
 from geonode.errors import ArtifactError, GeonodeError, ParameterError, SpectraError
 from geonode.reading.files import read_spectra
-from geonode.reading.series_file import read_series_csv
+from geonode.reading.series_file import read_measured
+from geonode.spectra.table import Spectra
 from geonode.storage.weights import read_weights, write_weights
 from tests.calibration import beer
 
@@ -25,34 +27,55 @@ from tests.calibration import beer
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory, calibration):
     path = tmp_path_factory.mktemp("saved") / "calibration.safetensors"
-    save_calibration(path, replace(calibration, about={"calibrated with": "beer.csv"}))
+    save_calibration(path, calibration)
     return path
 
 
 UNKNOWN = beer.spectra_at([0.5, 3.5, 9.0, 12.0])
 
 
-def test_what_is_read_back_estimates_to_the_last_bit(saved, calibration, tmp_path):
-    found = load_calibration(saved)
-    for one, other in zip(found.estimate(UNKNOWN), calibration.estimate(UNKNOWN), strict=True):
-        np.testing.assert_array_equal(one, other)
-    middle, ends = found.estimate(UNKNOWN)
+def calibrated(file, method="auto", **options):
+    series = read_measured(spectra_parameters(file, **options))
+    return CalibrationFile.of(file.name, series, CalibrateParameters(method=method))
+
+
+@pytest.mark.parametrize("kind", ["one", "several", "without geonode"])
+def test_what_is_read_back_estimates_to_the_last_bit(request, tmp_path, kind):
+    made = request.getfixturevalue("mixture" if kind == "several" else "calibration")
+    made = replace(made, about={"calibrated with": "a.csv"})
+    if kind == "without geonode":
+        without = replace(made.model.calibration, curve=None, absent="too many levels")
+        made = replace(made, model=replace(made.model, calibration=without))
+    path, again = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    save_calibration(path, made)
+    found = load_calibration(path)
+    spectra, axis = made.series.signal[:4] + 1e-3, made.series.axis
+    unknown = Spectra([*"abcd"], axis, "wavelength", "nm", spectra, np.empty(0))
+    assert found.estimated(path, unknown) == made.estimated(path, unknown)
+    amounts, ends = found.estimate(spectra)
+    np.testing.assert_array_equal(amounts, made.estimate(spectra)[0])
+    numbers = np.array([one.numbers for one in found.estimated(path, unknown)]).squeeze()
+    np.testing.assert_array_equal(numbers[..., 0], amounts)
+    np.testing.assert_array_equal(numbers[..., 1:], ends)
+    assert (found.model.sentence, found.about) == (made.model.sentence, made.about)
+    assert found.model.layers == made.model.layers
+    assert ("p_value" in found.model.layers) == (kind == "one")
+    save_calibration(again, found)
+    assert again.read_bytes() == path.read_bytes()
+    assert geonode.load_calibration is load_calibration
+
+
+def test_estimates_are_of_what_was_measured(calibration):
+    middle, ends = calibration.estimate(UNKNOWN)
     np.testing.assert_allclose(middle[1:3], [3.5, 9], atol=0.1)
     assert (ends[1, 0], ends[1, 1]) == pytest.approx((3.5, 3.5), abs=1)
-    assert found.sentence == calibration.sentence
-    assert found.about == {"calibrated with": "beer.csv"}
-    again = tmp_path / "again.safetensors"
-    save_calibration(again, found)
-    assert again.read_bytes() == saved.read_bytes()
-    assert geonode.load_calibration is load_calibration
 
 
 @pytest.mark.parametrize("method", NAMES)
 def test_every_method_and_preprocessing_is_kept(tmp_path, method):
     file = beer.write_series(tmp_path / "beer.csv", 1)
     steps = "[{savgol: {window: 5, degree: 2, derivative: 1}}]"
-    series = read_series_csv(spectra_parameters(file, preprocess=steps))
-    made = CalibratedFile.of("beer.csv", series, method=method)
+    made = calibrated(file, method, preprocess=steps)
     save_calibration(tmp_path / "saved.safetensors", made)
     found = load_calibration(tmp_path / "saved.safetensors")
     for one, other in zip(found.estimate(UNKNOWN), made.estimate(UNKNOWN), strict=True):
@@ -94,10 +117,14 @@ def test_what_is_no_calibration_is_refused(saved, tmp_path, damage, message):
     assert "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize("wrong", [UNKNOWN[:, 1:], UNKNOWN[0] * np.nan, UNKNOWN[:1] * np.nan])
-def test_arrays_of_another_axis_are_refused(calibration, wrong):
-    with pytest.raises(GeonodeError):
-        calibration.estimate(np.atleast_2d(wrong))
+@pytest.mark.parametrize("kind", ["calibration", "mixture"])
+@pytest.mark.usefixtures("unchecked")
+def test_arrays_of_another_shape_are_refused(request, kind):
+    made = request.getfixturevalue(kind)
+    known = made.series.signal
+    for wrong in (known[0], known[:0], known[:, 1:], known * np.nan):
+        with pytest.raises(GeonodeError):
+            made.estimate(wrong)
 
 
 # controls, validation, standards
@@ -137,9 +164,8 @@ def test_between_the_parts_of_a_set_no_check_passes(tmp_path):
     known.write_text(beer.table(table), encoding="utf-8")
     day.write_text(beer.table({"A": spectra[3], "B": spectra[3]}), encoding="utf-8")
     judge.write_text(beer.table({"20": spectra[3], "30": spectra[3]}), encoding="utf-8")
-    series = read_series_csv(spectra_parameters(known))
-    file = CalibratedFile.of("s.csv", series, method="geonode")
-    used = Routine.read(series, [day], ["A=40", "B=30"], judge, None).used(file)
+    file = calibrated(known, "geonode")
+    used = Routine.read(file.series, [day], ["A=40", "B=30"], judge, None).used(file)
     right, wrong = used.controls
     assert (right.passed, wrong.passed) == (True, False)
     assert right.alternatives == pytest.approx([20, 40], abs=1)
@@ -221,9 +247,9 @@ def test_standards_of_another_instrument_correct_what_is_estimated(calibration, 
     given = [tmp_path / "u.csv"], [], tmp_path / "s.csv", tmp_path / "s.csv"
     found = Routine.read(calibration.series, *given).used(calibration)
     ((_, (one,)),) = found.unknowns
-    assert one.concentration == pytest.approx(3.5, abs=0.06)
-    assert one.uncorrected == pytest.approx(1.1 * 3.5, abs=0.1)
-    assert one.low < 3.5 < one.high
+    assert one.amounts == pytest.approx([3.5], abs=0.06)
+    assert one.uncorrected == pytest.approx([1.1 * 3.5], abs=0.1)
+    assert one.contains([3.5]) == [True]
     assert found.validations[0].rmsep < 0.05  # of what is corrected
 
 

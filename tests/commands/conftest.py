@@ -1,5 +1,6 @@
 import pytest
 
+from tests.calibration.conftest import calibration, mixture, series_file  # noqa: F401
 from tests.estimation.trained import write_model
 
 

@@ -6,20 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from geonode.calibration.mixture_file import MixtureFile
-from geonode.calibration.saved import load_calibration, save_calibration
-from geonode.errors import SpectraError
 from tests.commands.calling import call
-from tests.commands.test_calibrate_mixtures import AXIS, UNKNOWN, frame, table
-from tests.estimation.images import store
 from tests.mixtures import beer
-from tests.stages.conftest import assert_refused
-
-
-def named(signal, names):
-    found = frame(signal)
-    found.insert(0, "sample", names)
-    return found
+from tests.mixtures.beer import NM, UNKNOWN, frame, table
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +17,8 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("routine")
     table().to_csv(folder / "known.csv", index=False)
     signal = np.vstack([beer.spectra(UNKNOWN), 1 + beer.PURE[2:] ** 4])
-    named(signal, ["QC", "b", "c", "d", "odd"]).to_csv(folder / "day.csv", index=False)
-    turned = table(UNKNOWN)[[*table().columns[1::-1], *map(str, AXIS)]]  # zinc before lead
+    frame(signal, ["QC", "b", "c", "d", "odd"]).to_csv(folder / "day.csv", index=False)
+    turned = table(UNKNOWN)[[*table().columns[1::-1], *map(str, NM)]]  # zinc before lead
     turned.to_csv(folder / "judged.csv", index=False)
     result = call(
         *("calibrate", folder / "known.csv", "--unknown", folder / "day.csv", "--control"),
@@ -47,26 +36,6 @@ def control(amounts):
 
 def estimate(made, *words):
     return call("estimate", *words, "--calibration", made / "made/calibration.safetensors")
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_what_is_read_back_estimates_to_the_last_bit(made, tmp_path):
-    path = made / "made/calibration.safetensors"
-    found = load_calibration(path)
-    save_calibration(tmp_path / "again.safetensors", found)
-    assert (tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
-    signal = found.series.preprocessing.transform(found.series.axis, beer.spectra(UNKNOWN))
-    again = MixtureFile.of("known.csv", found.series)
-    one, other = (each.calibration.estimate(signal) for each in (found, again))
-    np.testing.assert_array_equal(one.amounts, other.amounts)
-    np.testing.assert_array_equal(one.intervals, other.intervals)
-    np.testing.assert_allclose(one.amounts, UNKNOWN, atol=0.1)
-    amounts, ends = found.estimate(beer.spectra(UNKNOWN))  # as measured
-    np.testing.assert_array_equal(amounts, one.amounts)
-    np.testing.assert_array_equal(ends, one.intervals)
-    for wrong in (signal[0], signal[:0], signal[:, 1:]):
-        with pytest.raises(SpectraError, match=re.escape(f"shape {wrong.shape}, ")):
-            found.estimate(wrong)
 
 
 def test_digits_are_those_of_calibrate_and_a_misfit_ends_with_status_1(made, tmp_path):
@@ -108,45 +77,3 @@ def test_a_control_fails_by_the_substance_that_is_wrong(made, tmp_path):
     found = pd.read_excel(tmp_path / "out.xlsx", sheet_name=None)
     assert [*found] == ["unknowns", "controls", "record"]
     assert (found["unknowns"]["remark"].str.endswith("a control failed")).all()
-
-
-WRONG = {
-    "axis": (["short.csv"], "axis: found 402 to 518, expected all of 400 to 518"),
-    "coarse": (["coarse.csv"], " of lead of the series itself is estimated as "),
-    "coarse image": (["coarse.zarr"], "coarse.zarr: axis: found steps of 24, at which the "),
-    "too few numbers": (["day.csv", "--control", "QC=2"], "NAME and amounts of lead and zinc"),
-    "negative": (["day.csv", "--control", "QC=2,-1"], "none negative"),
-    "nan": (["day.csv", "--control", "QC=2,nan"], "none negative"),
-    "no number": (["day.csv", "--control", "QC=2,x"], "such as QC=20,20"),
-    "standards": (["day.csv", "--standards", "judged.csv"], "a line corrects one substance"),
-    "no amounts": (["day.csv", "--validation", "day.csv"], "expected amounts of lead and zinc"),
-    "substances": (["day.csv", "--validation", "other.csv"], "found lead and iron, expected"),
-    "unit": (["day.csv", "--validation", "unit.csv"], "found concentrations in g/L, expected ppm"),
-    "range": (
-        ["day.csv", "--validation", "outside.csv"],
-        "row 6, zinc: found a concentration of 12",
-    ),
-    "damaged": (["day.csv", "--calibration", "bad.safetensors"], "found a damaged file"),
-}
-
-
-@pytest.mark.parametrize(("words", "message"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_one_line(made, tmp_path, monkeypatch, words, message):
-    monkeypatch.chdir(tmp_path)
-    for name in ("day.csv", "judged.csv"):
-        (tmp_path / name).write_bytes((made / name).read_bytes())
-    named(beer.spectra(UNKNOWN), [*"abcd"]).drop(columns="400").to_csv("short.csv", index=False)
-    some = [0, 12, 24, 36, 48, 59]
-    coarse = named(beer.spectra(UNKNOWN), [*"abcd"])[["sample", *map(str, AXIS[some])]]
-    coarse.to_csv("coarse.csv", index=False)
-    values = coarse.to_numpy()[:, 1:].astype(float).reshape(2, 2, -1)
-    store(tmp_path / "coarse.zarr", values, AXIS[some].astype(float))
-    table(UNKNOWN, ["y_lead (ppm)", "y_iron (ppm)"]).to_csv("other.csv", index=False)
-    table(UNKNOWN, ["y_lead (g/L)", "y_zinc (g/L)"]).to_csv("unit.csv", index=False)
-    table(np.vstack([UNKNOWN, [[5, 12]]])).to_csv("outside.csv", index=False)
-    content = (made / "made/calibration.safetensors").read_bytes()
-    (tmp_path / "bad.safetensors").write_bytes(content[:-9] + b"x" + content[-8:])
-    known = ["--calibration", made / "made/calibration.safetensors"]
-    out = f"out{'.zarr' if words[0] == 'coarse.zarr' else '.csv'}"
-    assert_refused(call("estimate", *known, *words, "--out", out), message)
-    assert not (tmp_path / out).exists()

@@ -1,6 +1,5 @@
 import pytest
 
-from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 
 
@@ -10,5 +9,5 @@ def model(trained):
 
 
 @pytest.fixture(scope="session")
-def curve(model):
-    return Curve.of(model.series, model.fold)
+def curve(calibrated):
+    return calibrated.model.calibration.curve

@@ -1,6 +1,8 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
-from geonode.estimation.tables import estimated
 
 from geonode.errors import SpectraError
 from geonode.estimation.axis import require_axis, shifts
@@ -8,7 +10,6 @@ from geonode.spectra.chart import Chart
 from geonode.spectra.common_axis import interpolated
 from geonode.spectra.series import Series
 from geonode.spectra.table import Spectra
-from tests.estimation.known import holds
 from tests.estimation.trained import spectra_at
 from tests.geometry.small_series import LABELS
 
@@ -134,29 +135,30 @@ def measured(axis, values):
 
 
 @pytest.mark.parametrize("step", [37.5, 60.0, 150.0])
-def test_steps_that_do_not_resolve_the_series_are_refused(model, curve, step):
+def test_steps_that_do_not_resolve_the_series_are_refused(calibrated, step):
     """At 37.5 nm 1.7 times the noise is lost, of 1.2 times that are allowed."""
     axis = np.arange(400.0, 701.0, step)
     with pytest.raises(SpectraError, match=rf"axis: found steps of {step:g}, at which the spec"):
-        estimated(curve, model.series, measured(axis, spectra_at([40.0], axis)))
+        calibrated.estimated(Path("a"), measured(axis, spectra_at([40.0], axis)))
 
 
 @pytest.mark.parametrize("step", [0.5, 3.0, 10.0, 15.0])
-def test_steps_that_resolve_it_are_taken(model, curve, step):
+def test_steps_that_resolve_it_are_taken(calibrated, step):
     axis = np.arange(400.0, 701.0, step)
-    rows = estimated(curve, model.series, measured(axis, spectra_at([12.0, 40.0], axis)))
-    for row, level in zip(rows, [12.0, 40.0], strict=True):
-        assert row.fits
-        assert holds(row.sets, level)
+    found = calibrated.estimated(Path("a"), measured(axis, spectra_at([12.0, 40.0], axis)))
+    for one, level in zip(found, [12.0, 40.0], strict=True):
+        assert one.fits
+        assert one.contains([level]) == [True]
 
 
 @pytest.mark.parametrize("shift", [-12.0, -10.0, 13.5])
-def test_an_axis_that_is_off_does_not_fit(model, curve, shift):
-    values = spectra_at([8.0, 22.0, 50.0], model.series.axis - shift)
-    for row in estimated(curve, model.series, measured(model.series.axis, values)):
-        assert not row.fits
-        assert row.shift == pytest.approx(shift, abs=3)
-        assert "fits nowhere as it is, but close if its axis is off by about" in row.sentence("ppb")
+def test_an_axis_that_is_off_does_not_fit(calibrated, shift):
+    axis = calibrated.series.axis
+    values = spectra_at([8.0, 22.0, 50.0], axis - shift)
+    for one in calibrated.estimated(Path("a"), measured(axis, values)):
+        assert not one.fits
+        said = r"fits nowhere as it is, but close if its axis is off by about (\S+):"
+        assert float(re.search(said, one.remark)[1]) == pytest.approx(shift, abs=3)
 
 
 @pytest.mark.parametrize(("shift", "found"), [(4.5, 0.0), (5.25, 5.25), (-4.5, 0.0), (-6.0, -6.0)])

@@ -9,7 +9,7 @@ import xarray
 import geonode.estimation.maps
 from geonode.errors import SpectraError
 from geonode.estimation.image import Image
-from geonode.estimation.maps import AMBIGUOUS, FLAGS, MISFIT, MISSING, CurvePixels, Maps
+from geonode.estimation.maps import AMBIGUOUS, MISFIT, MISSING, OUTSIDE, Maps
 from geonode.estimation.posterior import CPU, estimate
 from geonode.spectra.series import Series
 from geonode.storage.artifact import open_artifact
@@ -29,15 +29,13 @@ from tests.storage.damage import contents, flip
 
 
 @pytest.fixture
-def written(model, curve, monkeypatch):
+def written(calibrated, monkeypatch):
     """Write maps of an image, and read them as xarray does."""
 
     def write(path, out, pixels=6, cores=1, **options):
         monkeypatch.setattr(geonode.estimation.maps, "usable_cores", lambda: cores)
         number = options.pop("number", "float64")
-        Maps(CurvePixels(curve, model.series), Image.open(path), number).write(
-            out, pixels, **options
-        )
+        Maps(calibrated.model, Image.open(path), number).write(out, pixels, **options)
         with xarray.open_zarr(out, consolidated=False) as found:
             return found.load()
 
@@ -48,21 +46,20 @@ WIDE = {"name": "regular", "configuration": {"chunk_shape": [2**11, 2**11, len(A
 
 
 def test_tiles_are_small_chunks_together_or_a_large_one_as_far_as_there_is_memory(
-    tmp_path, model, curve
+    tmp_path, calibrated
 ):
     path = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16))
 
     def maps():
-        return Maps(CurvePixels(curve, model.series), Image.open(path))
+        return Maps(calibrated.model, Image.open(path))
 
     assert maps().pixels_at_once(4) == 2**24 // (8 * len(AXIS))
     edited(path / "signal", shape=[2**12, 2**12, len(AXIS)], chunk_grid=WIDE)
     # The store has double precision: what is read, and whether it is finite.
     assert maps().pixels_at_once(4) == 2**28 // (2 * 8 * len(AXIS))
-    other = replace(model.series, axis=model.series.axis + 0.1)
-    assert replace(maps(), pixels=CurvePixels(curve, other)).pixels_at_once(1) == 2**30 // (
-        5 * 8 * len(AXIS)
-    )
+    series = replace(calibrated.series, axis=calibrated.series.axis + 0.1)
+    other = replace(calibrated.model, series=series)
+    assert replace(maps(), model=other).pixels_at_once(1) == 2**30 // (5 * 8 * len(AXIS))
 
 
 def test_single_precision_is_estimated_as_the_same_numbers_in_double_precision(tmp_path, written):
@@ -81,15 +78,11 @@ class Below:
     """Pixels whose interval ends at -1, as that of a linear method may, or at the place."""
 
     series: Series
-    flags = FLAGS
 
     @property
     def layers(self):
         """One map."""
         return {"low90": ("1", "lower end")}
-
-    def require_resolution(self, axis):
-        """Nothing."""
 
     def on(self, place):
         """The same for all."""
@@ -98,21 +91,21 @@ class Below:
 
 
 @pytest.mark.parametrize("number", ["float64", "float32", "float16"])
-def test_no_estimate_reads_as_missing(tmp_path, model, number):
+def test_no_estimate_reads_as_missing(tmp_path, calibrated, number):
     values = image_values()
     path = store(tmp_path / "cube.zarr", values)
-    Maps(Below(model.series), Image.open(path), number).write(tmp_path / "map.zarr", 6)
+    Maps(Below(calibrated.series), Image.open(path), number).write(tmp_path / "map.zarr", 6)
     with xarray.open_zarr(tmp_path / "map.zarr", consolidated=False) as found:
         there = np.isfinite(values).all(axis=2)
         np.testing.assert_array_equal(found["low90"], np.where(there, -1.0, np.nan))
 
 
-def test_tiles_go_round_the_cards(tmp_path, model, monkeypatch):
+def test_tiles_go_round_the_cards(tmp_path, calibrated, monkeypatch):
     cards = [torch.device("cuda", card) for card in (3, 7)]
     monkeypatch.setattr(geonode.estimation.maps, "all_alike", {CPU: cards}.__getitem__)
     monkeypatch.setattr(geonode.estimation.maps, "usable_cores", lambda: 1)
     path = store(tmp_path / "cube.zarr", image_values(), chunks=(ROWS, 1, len(AXIS)))
-    Maps(Below(model.series), Image.open(path)).write(tmp_path / "map.zarr", ROWS)
+    Maps(Below(calibrated.series), Image.open(path)).write(tmp_path / "map.zarr", ROWS)
     found = open_artifact(tmp_path / "map.zarr")["low90"]
     np.testing.assert_array_equal(found[0], [3, 7, 3, 7, 3, 7, 3])
 
@@ -133,8 +126,6 @@ def test_maps_are_the_estimates_of_the_pixels(tmp_path, curve, written, chunks, 
     expected = estimate(curve, values[there])
     columns = {
         "concentration": expected.mode,
-        "mean": expected.mean,
-        "std": expected.deviation,
         "low90": [sets[0][0] for sets in expected.sets],
         "high90": [sets[-1][1] for sets in expected.sets],
         "p_value": expected.p_value,
@@ -155,8 +146,9 @@ def test_maps_are_the_estimates_of_the_pixels(tmp_path, curve, written, chunks, 
     assert flags[4, 0] & MISFIT
     assert not (flags[0] & MISFIT).any()
     np.testing.assert_array_equal(flags[there] & AMBIGUOUS, expected.disconnected)
-    assert found["flags"].flag_masks == [1, 2, 4]
-    assert found["flags"].flag_meanings == "ambiguous fits_nowhere missing"
+    assert found["flags"].flag_masks == [1, 2, 4, OUTSIDE]
+    meanings = "ambiguous fits_nowhere missing outside_the_samples"
+    assert found["flags"].flag_meanings == meanings
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cube.zarr", "map.zarr"]
 
 
@@ -165,7 +157,7 @@ def test_coordinates_of_the_pixels_go_with_them(tmp_path, written):
     path = store(tmp_path / "cube.zarr", image_values(), y=place)
     found = written(path, tmp_path / "map.zarr")
     assert set(found.coords) == {"y"}
-    np.testing.assert_array_equal(found["mean"]["y"], np.arange(ROWS) * 0.5)
+    np.testing.assert_array_equal(found["low90"]["y"], np.arange(ROWS) * 0.5)
     assert (found["y"].units, found["y"].long_name) == ("um", "height")
     place = ("x", np.full(COLUMNS, np.nan))
     path = store(tmp_path / "nan.zarr", image_values(), x=place)
@@ -184,6 +176,7 @@ def test_bytes_do_not_depend_on_threads_nor_values_on_tiles(tmp_path, written, c
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("calibrated")
 def test_the_bytes_are_those_of_one_process(tmp_path, monkeypatch, trained, cube):
     pytest.importorskip("distributed")
     monkeypatch.chdir(cube.parent)
@@ -209,7 +202,7 @@ def test_axes_in_any_order_and_finer_than_that_of_the_model(tmp_path, written):
     shown = np.stack([np.interp(fine, AXIS, row) for row in values[0]])[None]
     path = store(tmp_path / "c.zarr", shown, axis=fine)
     found = written(path, tmp_path / "c-map.zarr")
-    np.testing.assert_allclose(found["mean"], straight["mean"], rtol=1e-6)
+    np.testing.assert_allclose(found["low90"], straight["low90"], rtol=1e-6)
 
 
 def names_of_tiles(path):
@@ -256,7 +249,7 @@ def test_what_fails_leaves_the_older_map_and_is_gone_on_with(tmp_path, written, 
 
 @pytest.mark.parametrize("other", ["format", "model", "image"])
 def test_tiles_of_another_map_are_not_gone_on_with(
-    tmp_path, model, curve, written, monkeypatch, other
+    tmp_path, calibrated, written, monkeypatch, other
 ):
     path, out = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16)), tmp_path / "m"
     all_tiles = names_of_tiles(path)
@@ -264,21 +257,23 @@ def test_tiles_of_another_map_are_not_gone_on_with(
         failing_at(patch, all_tiles[-1])
         with pytest.raises(SpectraError):
             written(path, out)
-    computed, options = failing_at(monkeypatch, None), {}
+    computed, options, model = failing_at(monkeypatch, None), {}, calibrated.model
     if other == "format":
         options = {"number": "float32"}
     elif other == "model":
-        curve = replace(curve, mass=curve.mass - 0.01)
+        curve = model.calibration.curve
+        moved = replace(model.calibration, curve=replace(curve, mass=curve.mass - 0.01))
+        model = replace(model, calibration=moved)
     else:
         os.utime(path / "signal" / "c" / "0" / "0" / "0", (0, 0))
-    Maps(CurvePixels(curve, model.series), Image.open(path), **options).write(out, 6)
+    Maps(model, Image.open(path), **options).write(out, 6)
     assert sorted(computed) == sorted(all_tiles)
 
 
-def test_tiles_of_another_device_are_kept_apart(model, curve, cube):
+def test_tiles_of_another_device_are_kept_apart(calibrated, cube):
     """Their last digits differ."""
     image, devices = Image.open(cube), map(torch.device, ("cpu", "cuda"))
-    one, other = (Maps(CurvePixels(curve, model.series), image, place=place) for place in devices)
+    one, other = (Maps(calibrated.model, image, place=place) for place in devices)
     assert one._fingerprint() != other._fingerprint()
 
 
@@ -292,19 +287,22 @@ def test_a_damaged_chunk_leaves_the_older_map(tmp_path, written):
     assert contents(out) == before
 
 
+@pytest.mark.usefixtures("calibrated")
 def test_the_command_writes_maps_and_refuses_what_is_not_for_images(tmp_path, trained):
     path, out = store(tmp_path / "cube.zarr", image_values()), tmp_path / "map.zarr"
     given = ("estimate", path, "--root", trained)
-    made = call(*given, "--out", out, "--cache-dtype", "float32")
+    made = call(*given, "--out", out, "--cache-dtype", "float32", "--user", "me")
     assert (made.exit_code, made.stderr) == (0, f"maps of 5 x 7 pixels -> {out}\n")
     found = open_artifact(out)
-    assert found["mean"].dtype == np.float32
-    spread = 3 * float(found["std"][0].max())
-    np.testing.assert_allclose(found["mean"][0], CONCENTRATIONS[:COLUMNS], atol=spread)
+    low, high = found["low90"][0], found["high90"][0]
+    assert low.dtype == np.float32
+    assert ((low <= CONCENTRATIONS[:COLUMNS]) & (CONCENTRATIONS[:COLUMNS] <= high)).all()
+    assert "user,me" in (tmp_path / "map.record.csv").read_text("utf-8")
     for words, message in (
         (["--out", out], "expected a name that is not taken; --overwrite"),
         (["--out", tmp_path / "map.csv"], "a name that ends in .zarr"),
-        (["--figure", tmp_path / "a.png"], "expected a file of spectra, or no such option"),
+        (["--control", "a=1"], "expected a file of spectra, or no such option"),
+        (["--control", "QC=1,2"], "--control: found 'QC=1,2', expected a file of spectra"),
         (["--workers", 1, "--scheduler", "tcp://x:1"], "one of --workers and --sch"),
         ([], "found 'nothing', expected a store of maps"),
     ):

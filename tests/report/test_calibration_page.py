@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from geonode.calibration.calibrated_file import CalibratedFile
 from openpyxl import load_workbook
 
-from geonode.calibration.verdict import Verdict
+from geonode.calibration.calibration_file import CalibrationFile
 from geonode.errors import ArtifactError, ParameterError
 from geonode.report.calibration_files import write_calibration
 from geonode.storage.own_folder import require_folder
@@ -39,7 +38,7 @@ def made(tmp_path_factory, calibration, series_file):
     (folder / "unknown.csv").write_text(beer.table(spectra), encoding="utf-8")
     words = ("--unknown", folder / "unknown.csv", "--out", folder / "out")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CalibratedFile, "of", lambda source, series, method, report: calibration)
+        patch.setattr(CalibrationFile, "of", lambda source, series, how, report: calibration)
         done = call("calibrate", series_file, "--quantity", "absorbance", *words)
     assert done.exit_code == 0, done.output
     assert "next is a straight line, weighted 1/c² with 0.00" in done.stdout
@@ -179,15 +178,15 @@ def test_intervals_that_fail_and_large_errors_are_warned_of(calibration):
     """Of 7 intervals 2 hold, which happens with a probability of 2e-4 if 9 of 10 do."""
     levels = np.arange(7.0)
     sets = [[(level - 1, level + 1)] for level in [0, 1, *levels[2:] + 5]]
-    verdict = Verdict.of(levels, {"pls": levels + np.array([2, -2, 2, -2, 2, -2, 2])})
+    left_out = {"pls": levels + np.array([2, -2, 2, -2, 2, -2, 2])}
     found = replace(
-        calibration.calibration,
-        **{"concentrations": levels, "sets": {"pls": sets}, "method": "pls", "verdict": verdict},
+        calibration.model.calibration,
+        **{"concentrations": levels, "sets": {"pls": sets}, "method": "pls", "left_out": left_out},
     )
     few, large = found.warnings
     assert few == "Warning: 2 of 7 known levels inside their interval; about 6 expected."
     assert "the error (RMSEP) is 33% of the range" in large
-    assert not replace(calibration, calibration=found).is_sound
+    assert not replace(calibration.model, calibration=found).is_sound
     sound = replace(found, sets={"pls": [[(level - 1, level + 1)] for level in levels]})
     assert sound.warnings == [large]
 

@@ -3,7 +3,14 @@ import pytest
 
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from research import simulated_sets as calibration
-from research.simulated_sets import Batch, calibrated, left_out
+from research.simulated_sets import Batch, calibrated, left_out, likelier
+
+
+def test_what_is_more_likely_than_a_node_by_hand():
+    # Cells at the ends are half as wide, so that their density is twice their probability.
+    row = np.array([0.15, 0.2, 0.4, 0.19, 0.06])
+    found = [likelier(row, node) for node in range(5)]
+    np.testing.assert_allclose(found, [0.4, 0.55, 0.0, 0.75, 0.94])
 
 
 def test_half_widths_and_masses_hold_what_they_promise_where_they_were_found(monkeypatch):

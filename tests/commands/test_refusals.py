@@ -1,0 +1,150 @@
+"""What is wrong is one line that says what, and nothing is written."""
+
+import numpy as np
+import pytest
+
+from geonode.calibration.saved import save_calibration
+from tests.calibration import beer
+from tests.commands.calling import call
+from tests.estimation.images import store
+from tests.mixtures import beer as mixed
+from tests.mixtures.beer import NM, UNKNOWN, frame, table
+from tests.stages.conftest import assert_refused
+
+SOME = [0, 12, 24, 36, 48, 59]
+SAMPLES = dict(zip("abc", beer.spectra_at([1.5, 4.0, 7.0]), strict=True))
+
+
+def texts():
+    """Files by name: of one substance, and of lead and zinc with an m before their names."""
+    good = beer.table(SAMPLES)
+    mixtures = mixed.spectra(UNKNOWN)
+    tables = {
+        "m_day": frame(mixtures, ["QC", *"bcd"]),
+        "m_short": frame(mixtures, "abcd").drop(columns="400"),
+        "m_coarse": frame(mixtures, "abcd")[["sample", *map(str, NM[SOME])]],
+        "m_known": table(),
+        "m_judged": table(UNKNOWN),
+        "m_iron": table(UNKNOWN, ["y_lead (ppm)", "y_iron (ppm)"]),
+        "m_unit": table(UNKNOWN, ["y_lead (g/L)", "y_zinc (g/L)"]),
+        "m_outside": table(np.vstack([UNKNOWN, [[5, 12]]])),
+        "m_twice": table(headers=["y_lead", "Y_lead"]),
+    }
+    return {
+        "good": good,
+        "axis": good.replace("\n400,", "\n401,"),
+        "unit": good.replace("wavelength_nm", "raman_shift_cm1"),
+        "twice": good.replace(",b,", ",a,"),
+        "gap": good.replace("0.050000", "", 1),
+        "short": "\n".join(line for line in good.splitlines() if line[:2] != "40"),
+        "outside": beer.table({"20 ppb": SAMPLES["a"]}),
+        **{name: one.to_csv(index=False) for name, one in tables.items()},
+    }
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, calibration, mixture):
+    folder = tmp_path_factory.mktemp("wrong")
+    for name, text in texts().items():
+        (folder / f"{name}.csv").write_text(text, encoding="utf-8")
+    (folder / "empty").mkdir()
+    (folder / "beer.csv").write_text(beer.write_series(folder / "beer.csv").read_text())
+    save_calibration(folder / "one.safetensors", calibration)
+    save_calibration(folder / "two.safetensors", mixture)
+    content = (folder / "one.safetensors").read_bytes()
+    (folder / "bad.safetensors").write_bytes(content[:-9] + b"x" + content[-8:])
+    values = mixed.spectra(UNKNOWN)[:, SOME].reshape(2, 2, -1)
+    store(folder / "coarse.zarr", values, NM[SOME].astype(float))
+    return folder
+
+
+ONE = ["--calibration", "one.safetensors", "--out", "out.csv"]
+TWO = ["--calibration", "two.safetensors", "--out", "out.csv"]
+BAD = ["--calibration", "bad.safetensors"]
+MAPS = ["--calibration", "two.safetensors", "--out", "out.zarr"]
+ESTIMATE = {
+    "empty folder": (["empty", *ONE], "empty: found no file of spectra"),
+    "axis": (["axis.csv", *ONE], "axis: found 401 to 600 nm"),
+    "uncovered": (["short.csv", *ONE], "400 to 410 nm is missing"),
+    "gap": (["gap.csv", *ONE], "an empty or NaN cell"),
+    "axis unit": (["unit.csv", *ONE], "axis: found a raman"),
+    "one name twice": (["twice.csv", *ONE], "expected every name once"),
+    "control": (["good.csv", *ONE, "--control", "QC=5"], "--control: found 'QC'"),
+    "sheet": (["good.csv", *ONE, "--sheet", "x"], "--sheet: found 'x', expected a workbook"),
+    "range": (["good.csv", *ONE, "--validation", "outside.csv"], "a concentration of 20 ppb"),
+    "replaced": (["good.csv", *ONE[:3], "good.csv", "--overwrite"], "which is read here"),
+    "ending": (["good.csv", *ONE[:3], "out.txt"], "a name that ends in .csv or .xlsx"),
+    "target": (["good.csv", *ONE, "--target", "x"], "--validation or --standards beside it"),
+    "workers": (["good.csv", *ONE, "--workers", 2], "--workers: found 2, expected an image"),
+    "format": (["good.csv", *ONE, "--cache-dtype", "float16"], "--cache-dtype: found 'float16'"),
+    "device": (["good.csv", *ONE, "--device", "cpu"], "--device: found 'cpu', expected an image"),
+    "no pipeline": (["good.csv", "--root", "x"], "x/data/calibration.safetensors: found no such"),
+    "damaged": (["good.csv", *BAD, "--out", "out.csv"], "found a damaged file"),
+    "several, axis": (["m_short.csv", *TWO], "axis: found 402 to 518, expected all of 400 to 518"),
+    "coarse": (["m_coarse.csv", *TWO], " of lead of the series itself is estimated as "),
+    "coarse image": (["coarse.zarr", *MAPS], "coarse.zarr: axis: found steps of 24, at which the "),
+    "a number less": (
+        ["m_day.csv", *TWO, "--control", "QC=2"],
+        "NAME and amounts of lead and zinc",
+    ),
+    "negative": (["m_day.csv", *TWO, "--control", "QC=2,-1"], "none negative"),
+    "nan": (["m_day.csv", *TWO, "--control", "QC=2,nan"], "none negative"),
+    "no number": (["m_day.csv", *TWO, "--control", "QC=2,x"], "such as QC=20,20"),
+    "standards": (
+        ["m_day.csv", *TWO, "--standards", "m_judged.csv"],
+        "a line corrects one substance",
+    ),
+    "no amounts": (
+        ["m_day.csv", *TWO, "--validation", "m_day.csv"],
+        "expected amounts of lead and zinc",
+    ),
+    "substances": (
+        ["m_day.csv", *TWO, "--validation", "m_iron.csv"],
+        "found lead and iron, expected",
+    ),
+    "unit": (
+        ["m_day.csv", *TWO, "--validation", "m_unit.csv"],
+        "found concentrations in g/L, expected ppm",
+    ),
+    "several, range": (
+        ["m_day.csv", *TWO, "--validation", "m_outside.csv"],
+        "zinc: found a concentration of 12",
+    ),
+}
+CALIBRATE = {
+    "method": (["beer.csv", "--method", "ols"], "expected auto, straight_line"),
+    "offset": (
+        ["beer.csv", "--preprocess", "[snv]", "--allow-offset"],
+        "--allow-offset: found True, expected neither",
+    ),
+    "scale by PLS": (
+        ["beer.csv", "--method", "pls", "--allow-scale"],
+        "--method: found 'pls', expected geonode",
+    ),
+    "method of several": (
+        ["m_known.csv", "--method", "pls"],
+        "--method: found 'pls', expected none",
+    ),
+    "scale of several": (["m_known.csv", "--allow-scale"], "--allow-scale: found True, expected"),
+    "no such amount": (["m_known.csv", "--target", "iron"], "found no amount called 'iron'"),
+    "unit": (["m_known.csv", "--concentration-unit", "mol/L"], "found amounts in ppm and mol/L"),
+    "window": (["m_known.csv", "--window", 10, 20], "keeps 0 wavelengths"),
+    "one name twice": (["m_twice.csv"], "two amounts called 'lead'"),
+}
+WRONG = {f"estimate, {name}": (["estimate", *one[0]], one[1]) for name, one in ESTIMATE.items()}
+WRONG |= {
+    f"calibrate, {name}": (["calibrate", *words, "--out", "out"], message)
+    for name, (words, message) in CALIBRATE.items()
+}
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(place, monkeypatch, words, message):
+    monkeypatch.chdir(place)
+    before = {path: path.read_bytes() for path in place.iterdir() if path.is_file()}
+    entries = sorted(place.iterdir())
+    done = call(*words)
+    assert_refused(done, "error: ", message)
+    assert done.stdout == ""
+    assert sorted(place.iterdir()) == entries
+    assert {path: path.read_bytes() for path in before} == before
