@@ -145,11 +145,11 @@ def estimate(
     are flagged; of several substances each has its maps. An interrupted run resumes from its
     finished tiles.
     """
+    from geonode.calibration.results import files_of  # noqa: PLC0415
     from geonode.calibration.routine import Routine, unchanged  # noqa: PLC0415
     from geonode.calibration.saved import load_calibration  # noqa: PLC0415
     from geonode.estimation.image import Image  # noqa: PLC0415
     from geonode.reading.files import Choices  # noqa: PLC0415
-    from geonode.report.results import files_of  # noqa: PLC0415
 
     path = root / OF_PIPELINE if calibration is None else calibration
     image = Image.open(files[0]) if len(files) == 1 else None
@@ -190,12 +190,12 @@ def _estimate_tables(
     as_json: bool,
 ) -> None:
     """Estimate spectra of files by a calibration, of which name and SHA-256 are given."""
-    from geonode.calibration.routine import record  # noqa: PLC0415
-    from geonode.report.results import (  # noqa: PLC0415
+    from geonode.calibration.results import (  # noqa: PLC0415
         brief_unknowns,
         result_tables,
         write_results,
     )
+    from geonode.calibration.routine import record  # noqa: PLC0415
 
     total = sum(len(one.names) for one in routine.unknowns.values())
     with bar("estimating", total) as report:

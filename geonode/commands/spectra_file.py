@@ -153,12 +153,12 @@ def calibrate(
     control or the validation failed.
     """
     from geonode.calibration.calibration_file import CalibrationFile, model_of  # noqa: PLC0415
+    from geonode.calibration.results import brief_unknowns  # noqa: PLC0415
     from geonode.calibration.routine import Routine, about_series, unchanged  # noqa: PLC0415
     from geonode.reading.files import Choices  # noqa: PLC0415
     from geonode.reading.series_file import read_measured  # noqa: PLC0415
     from geonode.report.calibration_files import write_calibration  # noqa: PLC0415
     from geonode.report.calibration_tables import errors_table  # noqa: PLC0415
-    from geonode.report.results import brief_unknowns  # noqa: PLC0415
     from geonode.storage.own_folder import require_folder  # noqa: PLC0415
 
     parameters = spectra_parameters(

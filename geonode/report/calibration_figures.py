@@ -1,17 +1,21 @@
-"""Figures of the pages of calibrations; the script of the page fills those that follow a slider."""
+"""Figures of the pages of calibrations, and data of those that the script of the page fills."""
 
-from itertools import pairwise
+import base64
+from itertools import combinations, pairwise
 from typing import Any
 
 import altair as alt
 import numpy as np
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int
 from scipy.spatial import ConvexHull
 
 from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.limits import Line
 from geonode.calibration.one_substance import OneSubstance
 from geonode.calibration.several_substances import METHODS, SeveralSubstances
 from geonode.calibration.verdict import NAMES
+from geonode.report.calibration_tables import limit_text
 from geonode.report.kit import (
     INK,
     LINE,
@@ -27,19 +31,23 @@ from geonode.report.kit import (
     keyed,
     marks,
     sample,
-    spectrum_chart,
     wrapped,
     x_axis,
     y_axis,
     zoom,
 )
-from geonode.report.live import AT_MOST, drawn_places
-from geonode.spectra.series import labelled
+from geonode.spectra.series import Series, labelled
 from geonode.wording import number, quantity
 
 DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1, "tooltip": True}
 HOLLOW = DOTS | {"shape": "square", "filled": False}
 DASHES = [6, 4]
+
+AT_MOST, OF_PREDICTIONS = 500, 30_000
+"""Wavelengths at which spectra are drawn, at most, and numbers of all predicted spectra."""
+
+CELLS, OF_SURFACES, SURFACE_NUMBERS = 12, 120, 100_000
+"""Cells of a response surface along an amount, its wavelengths at most, and numbers of all."""
 
 FAR = 10.0
 """Times the smallest RMSEP, beyond which the bar of a method is cut."""
@@ -116,10 +124,8 @@ def residuals(model: OneSubstance) -> Figure:
         "error": np.concatenate([method.estimates - levels for method in methods]),
     }
     label = labelled("concentration", model.series.unit)
-    x, y = (
-        concentration(alt.X, "level", label, levels),
-        y_axis("error", f"estimated − true {label}"),
-    )
+    x = concentration(alt.X, "level", label, levels)
+    y = y_axis("error", f"estimated − true {label}")
     options = {method.key: method.name for method in methods}
     chart = (
         alt.layer(
@@ -205,7 +211,9 @@ def components(model: OneSubstance) -> Figure:
 
 def predicted(model: OneSubstance) -> Figure:
     """A predicted spectrum with its band."""
-    chart = spectrum_chart(model.series, "predicted, 90% interval", measured=False)
+    name, series = "predicted, 90% interval", model.series
+    x = x_axis("wavelength", series.axis_label)
+    chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, series.signal_label))
     what = "predicted spectrum with its 90% interval"
     return Figure("predicted", what, chart.add_params(zoom()), {"spectrum": {}})
 
@@ -305,3 +313,70 @@ def _hull(amounts: Float[np.ndarray, "sample 2"]) -> dict[str, list[float]]:
     corners = amounts[ConvexHull((amounts - low) / ranges).vertices]
     sides = [(*a, *b) for a, b in pairwise([*corners.tolist(), corners[0].tolist()])]
     return {name: [side[at] for side in sides] for at, name in enumerate(("x", "y", "x2", "y2"))}
+
+
+def drawn_places(model: OneSubstance) -> Int[np.ndarray, "drawn"]:
+    """Wavelengths that are drawn: even ones, and that of the straight line."""
+    most = min(AT_MOST, OF_PREDICTIONS // len(model.places))
+    return np.union1d(sample(len(model.series.axis), most), [model.place])
+
+
+def curves(model: OneSubstance) -> dict[str, Any]:
+    """Signals over concentration: measured, predicted, and straight lines, by wavelength."""
+    series, drawn, predictions = model.series, drawn_places(model), model.predictions
+    _, half = predictions.band
+    return {
+        **_axis(model.series, drawn),
+        "levels": series.concentrations,
+        "measured": _base64(series.signal[:, drawn]),
+        "places": model.places,
+        "predicted": _base64(predictions.spectra[:, drawn]),
+        "half": _base64(half[:, drawn]),
+        "lines": [_fitted_line(model, place) for place in drawn.tolist()],
+    }
+
+
+def surfaces(model: SeveralSubstances) -> dict[str, Any]:
+    """Signals in cells over the amounts of every two substances, at means of the others."""
+    forward, design = model.calibration.forward, model.calibration.design
+    count = len(design.names)
+    pairs = [*combinations(range(count), 2)]
+    amounts = np.tile(model.centre, (len(pairs), CELLS, CELLS, 1))
+    middles = (np.arange(CELLS) + 0.5) / CELLS
+    for place, (one, other) in enumerate(pairs):
+        amounts[place, ..., one] = design.low[one] + middles * design.ranges[one]
+        amounts[place, ..., other] = (design.low[other] + middles * design.ranges[other])[:, None]
+    scores = forward.surface.at(torch.from_numpy(amounts.reshape(-1, count)))[0].numpy()
+    most = max(2, min(OF_SURFACES, SURFACE_NUMBERS // len(scores)))
+    at = sample(len(model.series.axis), most)
+    signal = forward.mean[at] + scores @ forward.directions[at].T
+    return {
+        **_axis(model.series, at),
+        "start": int(np.ptp(signal, axis=0).argmax()),
+        "pairs": pairs,
+        "cells": CELLS,
+        "low": design.low,
+        "ranges": design.ranges,
+        "signal": _base64(signal),
+    }
+
+
+def _axis(series: Series, at: Int[np.ndarray, "drawn"]) -> dict[str, Any]:
+    unit = series.labels["axis_unit"]
+    return {"axis": series.axis[at], "axisUnit": "" if unit == "1" else unit}
+
+
+def _base64(values: Float[np.ndarray, "..."]) -> str:
+    """Numbers as little-endian floats of four bytes, in base64."""
+    return base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode()
+
+
+def _fitted_line(model: OneSubstance, place: int) -> list[float | str]:
+    """Intercept, slope and R² of the line at a wavelength, and its limit of detection in words."""
+    line = Line.of(model.series, place)
+    limit = line.limit()
+    detection = limit_text(limit.detection, model.series.unit)
+    if limit.detection is None:
+        detection += f": {limit.said}"
+    numbers = (line.intercept, line.slope, line.r2)
+    return [*(float(f"{one:.6g}") for one in numbers), detection]

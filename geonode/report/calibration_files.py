@@ -9,9 +9,9 @@ from geonode.calibration.routine import UNUSED, Routine, record, sha256
 from geonode.calibration.saved import save_calibration
 from geonode.report.calibration_page import calibration_page
 from geonode.report.calibration_tables import tables
-from geonode.report.workbook import workbook
 from geonode.storage.atomic import replacing
 from geonode.storage.own_folder import PAGE, listed_files
+from geonode.storage.workbook import workbook
 
 WORKBOOK, CALIBRATION = "calibration.xlsx", "calibration.safetensors"
 

@@ -18,8 +18,7 @@ from geonode.report.calibration_tables import (
     with_geonode,
 )
 from geonode.report.kit import Figure, spectra_figure
-from geonode.report.live import curves, drawn_places, surfaces
-from geonode.report.page import Command, Link, Note, Page, Panels, Part, Section, Slider, Statement
+from geonode.report.page import Code, Note, Page, Panels, Part, Section, Slider, Statement
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import labelled
 from geonode.storage.table import Column, Table
@@ -37,15 +36,17 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
     answer = Statement(file.model.sentence, file.model.is_sound)
     titles = f"{file.source}: calibration", f"Calibration of {file.source}"
     if file.series.is_of_one:
-        data, figure = curves(file.model), _left_out_levels(file.model)
+        data, figure = figures.curves(file.model), _left_out_levels(file.model)
         lead, sections = _lead(file.model), _of_one(file.model, by_name, saved)
     else:
-        data, figure = surfaces(file.model), None
+        data, figure = figures.surfaces(file.model), None
         shown = ("substance", "RMSEP, combined", "RMSEP, PLS of each substance", "RMSEP, PLS2")
         of_range = ("RMSEP of the range", "inside the intervals", "lowest", "highest")
         lead = [by_name["errors"].only(*shown, "best method", *of_range)]
         sections = _of_several(file, by_name, saved, data)
-    lead = [*lead, Link("calibration.xlsx", "All tables as an Excel workbook")]
+    if "record" in by_name:
+        sections.append(Section("record", "Record", [by_name["record"]]))
+    lead = [*lead, Note("All tables as an Excel workbook", link="calibration.xlsx")]
     return Page(*titles, lead, sections, answer, figure, data, "geonode calibrate")
 
 
@@ -53,18 +54,18 @@ def _unknown(tables: dict[str, Table], saved: Path) -> Section:
     """What the calibration was used on, narrow enough for a page, and how to use it."""
     names = ("controls", "unknowns", "standards", "validated")
     used = [part for name in names if name in tables for part in tables[name].parts(2)]
-    command = Command(
+    command: list[Part] = [
         "Estimate unknown spectra with the calibration file beside this page:",
-        shlex.join(["geonode", "estimate", "unknown.csv", "--calibration", str(saved)]),
+        Code(shlex.join(["geonode", "estimate", "unknown.csv", "--calibration", str(saved)])),
         "It gives estimates with 90% sets and remarks; --control checks samples of known "
         "concentration, and --out writes all of it with a record.",
-    )
-    return Section("unknown", "Unknown spectra", [*used, command])
+    ]
+    return Section("unknown", "Unknown spectra", [*used, *command])
 
 
 def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[Section]:
     """Sections on one substance."""
-    drawn, places = drawn_places(model), model.places
+    drawn, places = figures.drawn_places(model), model.places
     at = int((drawn < model.place).sum())
     wavelength = Slider("wavelength", "wavelength", "curve", len(drawn) - 1, at)
     low, high = places[[0, -1]].tolist()
@@ -230,5 +231,4 @@ def _of_several(
         Section("design", "Design", [design, designs]),
         Section("next", "What to prepare next", [mixtures, tables["next"]]),
         Section("left-out", "Left-out samples", tables["left_out"].parts(1)),
-        Section("record", "Record", [tables["record"]]),
     ]

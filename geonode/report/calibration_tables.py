@@ -12,12 +12,12 @@ from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Line
 from geonode.calibration.one_substance import PROPOSALS, OneSubstance
 from geonode.calibration.peaks import peaks
+from geonode.calibration.results import interval_columns, result_tables
 from geonode.calibration.several_substances import METHODS, SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.mixtures.next_compositions import propose_mixtures
 from geonode.posterior.next_levels import Proposal
 from geonode.posterior.prior import COVERAGE
-from geonode.report.results import interval_columns, result_tables
 from geonode.storage.table import Cell, Column, Table
 from geonode.wording import listed, quantity, share
 

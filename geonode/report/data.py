@@ -35,37 +35,32 @@ FLAT = "flat metric"
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Content of the page.
-
-    Attributes:
-        source: name of the table of measured spectra.
-        series: measured series.
-        chart: chart of the metric of all levels.
-        predicted: spectrum of every level, predicted without it.
-        half_width: half width of the band about a prediction (unit of the spectra).
-        band: name of the band.
-        maps: metric g (geometric mean over members) and Christoffel symbol of the fold that leaves
-            nothing out (chart units), one row per cell: columns left, right (wavelength), low, high
-            (concentration), metric and christoffel.
-        paths: geodesics of that fold: columns source, target (names of levels), line (wavelength,
-            or `FLAT` for the straight line on the chart), t and concentration; None if no
-            trajectories are stored.
-        posterior: columns level, concentration, and density (per unit of concentration).
-        metric: columns concentration, and mean and deviation of sqrt(g) (per unit of it).
-        metrics: content of the metrics files by name; empty for an absent file.
-    """
+    """Content of the page."""
 
     source: str
+    """Name of the table of measured spectra."""
     series: Series
     chart: Chart
+    """Of the metric of all levels."""
     predicted: Float[np.ndarray, "level wavelength"]
+    """Spectrum of every level, predicted without it."""
     half_width: Float[np.ndarray, "level wavelength"]
+    """Of the band about a prediction (unit of the spectra)."""
     band: str
+    """Name of the band."""
     maps: pd.DataFrame
+    """Metric g (geometric mean over members) and Christoffel symbol of the fold that leaves nothing
+    out (chart units), a row a cell: left, right (wavelength), low, high (concentration), metric,
+    christoffel."""
     paths: pd.DataFrame | None
+    """Geodesics of that fold: source, target (names of levels), line (wavelength, or `FLAT` for the
+    straight line on the chart), t, concentration; None if no trajectories are stored."""
     posterior: pd.DataFrame
+    """Level, concentration, and density (per unit of concentration)."""
     metric: pd.DataFrame
+    """Concentration, mean sqrt_g and deviation (per unit of concentration)."""
     metrics: dict[str, dict[str, Any]]
+    """Content of the metrics files by name; empty for an absent file."""
 
     @classmethod
     def read(
@@ -98,14 +93,15 @@ class Report:
         kappa = math.inf if kappas[-1] is None else kappas[-1]
         chart = Chart(kappa, series.chart.low, series.chart.high)
         plots = metrics / "plots"
-        predictions = _read_table(
-            plots / "predictions.csv", "level", "wavelength", "measured", "predicted"
-        )
+        names_of_columns = ("level", "wavelength", "measured", "predicted")
+        predictions = _read_table(plots / "predictions.csv", *names_of_columns)
         if predictions["level"].tolist() != [name for name in names for _ in series.axis]:
             reason = "its rows are not the levels and wavelengths"
             raise _of_another_run(plots / "predictions.csv", reason)
+        *_, band = predictions
         predicted, half_width = (
-            predictions.iloc[:, place].to_numpy().reshape(series.signal.shape) for place in (3, 4)
+            predictions[name].to_numpy().reshape(series.signal.shape)
+            for name in ("predicted", band)
         )
         return cls(
             source,
@@ -113,7 +109,7 @@ class Report:
             chart,
             predicted,
             half_width,
-            str(predictions.columns[4]),
+            band,
             _read_maps(christoffel, series, chart),
             _read_paths(geodesics, series, chart, names),
             _read_table(plots / "posterior.csv", "level", "concentration", "density"),
@@ -130,16 +126,6 @@ class Report:
     def scores(self) -> dict[str, Any]:
         """Content of validate.json."""
         return self.metrics["validate"]
-
-    @property
-    def axis_unit(self) -> str:
-        """Unit of the spectral axis."""
-        return self.series.labels["axis_unit"]
-
-    @property
-    def signal_unit(self) -> str:
-        """Unit of the spectra."""
-        return self.series.labels["signal_unit"]
 
     @property
     def drawn(self) -> Int[np.ndarray, "chosen"]:

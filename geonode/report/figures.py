@@ -17,6 +17,7 @@ from geonode.report.kit import (
     MUTED,
     SECOND,
     Figure,
+    band_layers,
     by_level,
     choice,
     concentration,
@@ -25,7 +26,6 @@ from geonode.report.kit import (
     marks,
     per,
     sample,
-    spectrum_chart,
     wrapped,
     x_axis,
     y_axis,
@@ -47,7 +47,7 @@ def folds_figure(report: Report) -> Figure:
     notes = {name: _fold_note(report, name) for name in report.names}
     chosen = f"({json.dumps(notes, ensure_ascii=False)})[left_out]"
     chart = (
-        spectrum_chart(report.series, f"predicted, {report.band}")
+        _spectrum_chart(report)
         .properties(title=alt.TitleParams(text=alt.ExprRef(chosen)))
         .add_params(_level_choice(report, "left_out", "left out"), zoom())
         .transform_filter("datum.level == left_out")
@@ -68,7 +68,7 @@ def folds_panels(report: Report) -> Figure:
     facet = alt.Facet("level", type="nominal", title=None, header=header, sort=report.names)
     columns = math.ceil(math.sqrt(len(titles)))
     width, height = (230, 150) if columns <= 3 else (150, 105)
-    chart = spectrum_chart(report.series, f"predicted, {report.band}", columns=2)
+    chart = _spectrum_chart(report, columns=2)
     every = chart.properties(width=width, height=height).facet(
         facet, columns=columns, data=alt.NamedData("folds")
     )
@@ -78,9 +78,18 @@ def folds_panels(report: Report) -> Figure:
     )
 
 
+def _spectrum_chart(report: Report, **legend: Any) -> Any:
+    """Predicted spectra with their band, and the measured ones."""
+    name, series = f"predicted, {report.band}", report.series
+    part = keyed({"measured": INK, name: MODEL}, **legend)
+    x, y = x_axis("wavelength", series.axis_label), y_axis("measured", series.signal_label)
+    layers = band_layers(part, name, x, series.signal_label)
+    return alt.layer(*layers, part("measured", "line", x, y))
+
+
 def _fold_note(report: Report, name: str) -> list[str]:
     """What is said above the figure of a left-out level, in lines."""
-    scores, unit = report.scores["folds"][name], report.signal_unit
+    scores, unit = report.scores["folds"][name], report.series.labels["signal_unit"]
     rmse, largest = (quantity(scores.get(key), unit) for key in ("rmse", "max_error"))
     outside = ", extrapolated" if name in (report.names[0], report.names[-1]) else ""
     return [
@@ -208,3 +217,17 @@ def posterior_figure(report: Report) -> Figure:
     }
     what = "posterior density of the concentration of the spectrum that was left out"
     return Figure("posterior", what, chart, tables, 300)
+
+
+def metric_figure(report: Report) -> Figure:
+    """Mean and standard deviation of sqrt(g) over concentration."""
+    table, unit = report.metric, report.series.unit
+    mean, deviation = table["sqrt_g"], table["deviation"]
+    low, high = np.maximum(mean - deviation, 0), mean + deviation
+    rows = {"concentration": table["concentration"], "predicted": mean, "low": low, "high": high}
+    name, label = "posterior mean ± standard deviation", per("√g", unit)
+    levels = report.series.concentrations
+    x = concentration(alt.X, "concentration", labelled("concentration", unit), levels)
+    chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, label, zero=True))
+    what = "posterior of the square root of the metric"
+    return Figure("posterior_metric", what, chart, {"metric": rows}, 260)

@@ -21,7 +21,7 @@ import vl_convert
 from jaxtyping import Float, Int
 
 from geonode.spectra.chart import spans_decades
-from geonode.spectra.series import Series, labelled, level_names
+from geonode.spectra.series import Series, level_names
 from geonode.storage.atomic import replacing
 
 INK, MUTED, LINE = "#1b1f23", "#5a6570", "#dfe3e8"
@@ -70,23 +70,19 @@ CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its data.
-
-    Attributes:
-        name: name of its elements in a page, and of the files that it is saved as.
-        description: description for screen readers.
-        chart: chart of Altair whose data are the tables.
-        tables: data of the chart, as tables or as columns by name, the first for layers that name
-            none; a script of the page may replace them. Names of columns are plain words, because
-            Vega reads others as paths.
-        height: height of the plot in a page (CSS pixels), which gives it its width.
-    """
+    """A chart with its data."""
 
     name: str
+    """Of its elements in a page, and of the files that it is saved as."""
     description: str
+    """For screen readers."""
     chart: Any
+    """Of Altair; its data are the tables."""
     tables: dict[str, Any]
+    """Tables, or columns by name, the first for layers that name none; plain words are names of
+    columns, because Vega reads others as paths. A script of the page may replace them."""
     height: int = 360
+    """Of the plot in a page (CSS pixels), which gives it its width."""
 
     def to_json(self) -> str:
         """Specification in Vega-Lite for a page."""
@@ -141,9 +137,6 @@ def _version() -> str:
 def sample(count: int, most: int) -> Int[np.ndarray, "chosen"]:
     """Evenly spaced indices, ends included; all if there are at most `most`."""
     return np.linspace(0, count - 1, min(count, most)).round().astype(int)
-
-
-# axes, legends and controls
 
 
 def x_axis(field: str, title: str) -> alt.X:
@@ -277,9 +270,6 @@ def zoom() -> alt.Parameter:
     return alt.selection_interval(bind="scales", zoom="wheel![event.altKey]")
 
 
-# spectra of a series
-
-
 def by_level(
     names: list[str],
     along: dict[str, Float[np.ndarray, "wavelength"]],
@@ -307,41 +297,3 @@ def spectra_figure(series: Series, drawn: Int[np.ndarray, "chosen"]) -> Figure:
     x, y = x_axis("wavelength", series.axis_label), y_axis("signal", series.signal_label)
     chart = marks("line", x, y, level_colours("level", names)).add_params(zoom())
     return Figure("spectra", "measured spectra of all levels", chart, {"spectra": rows}, 380)
-
-
-def spectrum_chart(series: Series, name: str, *, measured: bool = True, **more: Any) -> Any:
-    """Predicted spectrum with its band, and the measured one.
-
-    Args:
-        series: series whose labels stand at the axes.
-        name: what the prediction and its band are called.
-        measured: whether a measured spectrum is drawn.
-        more: properties of the legend.
-
-    Returns:
-        Chart of the columns wavelength, measured, predicted, low and high.
-    """
-    part = keyed(({"measured": INK} if measured else {}) | {name: MODEL}, **more)
-    x, label = x_axis("wavelength", series.axis_label), series.signal_label
-    layers = band_layers(part, name, x, label)
-    if measured:
-        layers.append(part("measured", "line", x, y_axis("measured", label)))
-    return alt.layer(*layers)
-
-
-def metric_figure(table: dict[str, Any], levels: Float[np.ndarray, "level"], unit: str) -> Figure:
-    """Mean and standard deviation of sqrt(g) over concentration.
-
-    Args:
-        table: columns concentration, sqrt_g and deviation.
-        levels: measured concentrations.
-        unit: unit of the concentrations.
-    """
-    mean, deviation = table["sqrt_g"], table["deviation"]
-    low, high = np.maximum(mean - deviation, 0), mean + deviation
-    rows = {"concentration": table["concentration"], "predicted": mean, "low": low, "high": high}
-    name, label = "posterior mean ± standard deviation", per("√g", unit)
-    x = concentration(alt.X, "concentration", labelled("concentration", unit), levels)
-    chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, label, zero=True))
-    what = "posterior of the square root of the metric"
-    return Figure("posterior_metric", what, chart, {"metric": rows}, 260)

@@ -3,7 +3,7 @@
 
 const views = {};
 const element = id => document.getElementById(id);
-const data = JSON.parse(element('data').textContent);
+const data = JSON.parse(element('page-data').textContent);
 const stem = document.title.split(':')[0].replace(/\.[^.]*$/, '');  // of the names of files
 
 async function unpacked(text) {
@@ -79,18 +79,17 @@ function save(name, parts, type) {
 function csvOf(view, names) {
   return names.map(name => view.data(name)).filter(rows => rows.length).map(rows => {
     const columns = Object.keys(rows[0]);
-    return csvText([columns, ...rows.map(row => columns.map(column => row[column]))]);
+    const lines = [columns, ...rows.map(row => columns.map(column => row[column]))];
+    return lines.map(line => line.map(csvCell).join(',') + '\n').join('');
   }).join('\n');
 }
 
 // A text that begins like a formula gets an apostrophe, as OWASP advises.
-function csvText(rows) {
-  return rows.map(row => row.map(value => {
-    if (typeof value === 'number') return String(Number(value.toPrecision(12)));
-    let text = String(value ?? '');
-    if (/^[=+\-@\t\r]/.test(text) && isNaN(Number(text))) text = `'${text}`;
-    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  }).join(',')).join('\n') + '\n';
+function csvCell(value) {
+  if (typeof value === 'number') return String(Number(value.toPrecision(12)));
+  let text = String(value ?? '');
+  if (/^[=+\-@\t\r]/.test(text) && isNaN(Number(text))) text = `'${text}`;
+  return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 // The curve at a wavelength and the spectrum at a concentration, of one substance.

@@ -37,6 +37,8 @@ class Note:
     text: str = ""
     name: str = ""
     """Of the element, if the script of the page writes the text."""
+    link: str = ""
+    """A file beside the page."""
 
 
 @dataclass(frozen=True)
@@ -63,23 +65,13 @@ class Slider:
 
 
 @dataclass(frozen=True)
-class Command:
-    """A line to be typed, between sentences."""
+class Code:
+    """A line to be typed."""
 
-    before: str
     line: str
-    after: str
 
 
-@dataclass(frozen=True)
-class Link:
-    """A link to a file beside the page."""
-
-    file: str
-    text: str
-
-
-Part = str | Table | Figure | Panels | Note | Command | Link | list[Statement] | list[Slider]
+Part = str | Table | Figure | Panels | Note | Code | list[Statement] | list[Slider]
 """What a section has: paragraphs, tables, figures, and what goes with them."""
 
 

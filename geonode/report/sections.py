@@ -9,10 +9,11 @@ from geonode.report.figures import (
     error_figure,
     folds_figure,
     map_figures,
+    metric_figure,
     paths_figure,
     posterior_figure,
 )
-from geonode.report.kit import metric_figure, spectra_figure
+from geonode.report.kit import spectra_figure
 from geonode.report.page import Page, Part, Section, Statement
 from geonode.spectra.chart import Chart
 from geonode.storage.table import Column, Table
@@ -20,40 +21,41 @@ from geonode.wording import difference, listed, number, quantity, share, signed
 
 ABSENT = "not measured"
 
-PROMISED = 0.9
-"""Nominal coverage of the intervals."""
+
+WHERE = (
+    "Where predictions are too high (red) and too low (blue), one row for every level left out. "
+    "The colours saturate at the largest 1 % of errors."
+)
 
 
 def report_page(report: Report) -> Page:
     """Page of a report."""
-    sections = [
-        _data(report),
-        _folds(report),
-        _errors_by_wavelength(report),
-        _scores_of_methods(report),
-        _geometry(report),
-        _paths(report),
-        _posterior(report),
-        _machine(report),
-        _unmeasured(report),
+    lead: list[Part] = [
+        "Each level was left out in turn, its spectrum was predicted from the others, and the "
+        "prediction was compared with the measurement. In figures of spectra, Alt and the mouse "
+        "wheel zoom, dragging moves, and a double click returns.",
+        _statements(report),
+        _series_facts(report),
     ]
-    return Page(
-        f"{report.source}: leave-one-out report",
-        f"{report.source}: every spectrum predicted from the others",
-        [
-            "Each level was left out in turn, its spectrum was predicted from the others, and the "
-            "prediction was compared with the measurement. In figures of spectra, Alt and the "
-            "mouse wheel zoom, dragging moves, and a double click returns.",
-            _statements(report),
-            _series_facts(report),
-        ],
-        sections,
-    )
+    sections = [
+        Section("data", "The data", _data(report)),
+        Section("folds", "Leave one out", _folds(report)),
+        Section("errors", "Error by wavelength", [WHERE, error_figure(report)]),
+        Section("scores", "Scores beside those of simple methods", _scores_of_methods(report)),
+        Section("geometry", "Metric and Christoffel symbol", _geometry(report)),
+        Section("geodesics", "Geodesics", _paths(report)),
+        Section("posterior", "Concentration of every left-out spectrum", _posterior(report)),
+        Section("machine", "Device and time", _machine(report)),
+        Section("unmeasured", "What was not measured", [_unmeasured(report)]),
+    ]
+    heading = f"{report.source}: every spectrum predicted from the others"
+    return Page(f"{report.source}: leave-one-out report", heading, lead, sections)
 
 
 def _series_facts(report: Report) -> Table:
     series, unit = report.series, report.series.unit
-    low, high = (quantity(end, report.axis_unit, 4) for end in series.axis[[0, -1]].tolist())
+    axis_unit = series.labels["axis_unit"]
+    low, high = (quantity(end, axis_unit, 4) for end in series.axis[[0, -1]].tolist())
     facts = [
         ("source", report.source),
         ("levels", f"{len(report.names)} levels: {listed(report.names)} {unit}"),
@@ -75,7 +77,7 @@ def _chart_text(chart: Chart, unit: str) -> str:
 
 def _statements(report: Report) -> list[Statement]:
     """Results in words, with worse results as plainly as better ones."""
-    scores, unit = report.scores, report.signal_unit
+    scores, unit = report.scores, report.series.labels["signal_unit"]
     rmse, best = scores["rmse"], scores["best_baseline_rmse"]
     baseline = scores["baselines"][scores["best_baseline"]]
     name = scores["best_baseline"].replace("_", " ")
@@ -111,7 +113,7 @@ def _statements(report: Report) -> list[Statement]:
     if held is None:
         none = "No intervals were calibrated: how far to trust a prediction is not known."
         return [*found, Statement(none)]
-    good = held["all"] >= PROMISED
+    good = held["all"] >= 0.9
     sentence = (
         f"The 90% intervals hold {share(held['all'])} of the measured points "
         f"({share(held['interior'])} between the ends, {share(held['ends'])} at the two ends); "
@@ -127,30 +129,28 @@ def _comparison(error: float, other: float) -> tuple[bool | None, str]:
     return (True, "Better.") if error < other else (False, "Worse.")
 
 
-def _data(report: Report) -> Section:
-    count, shown = len(report.series.axis), len(report.drawn)
+def _data(report: Report) -> list[Part]:
+    about, count, shown = report.metrics["spectra"], len(report.series.axis), len(report.drawn)
     told = ["The measured spectrum of every level, averaged over its scans."]
     if shown < count:
         told.append(f"{number(shown)} of {number(count)} points are drawn.")
-    noise = report.metrics["spectra"].get("replicate_noise")
-    if noise is None:
+    if (noise := about.get("replicate_noise")) is None:
         told.append("No level was scanned twice, so the noise of a scan is not known.")
     else:
+        said = quantity(noise, report.series.labels["signal_unit"])
         told.append(
-            f"Scans of one level differ by {quantity(noise, report.signal_unit)} (standard "
-            "deviation of one scan): a smaller error cannot be told from noise."
+            f"Scans of one level differ by {said} (standard deviation of one scan): a smaller "
+            "error cannot be told from noise."
         )
-    turning = report.metrics["spectra"].get("non_monotonic_share")
-    if turning is not None:
+    if (turning := about.get("non_monotonic_share")) is not None:
         told.append(
             f"At {share(turning)} of the wavelengths the signal both rises and falls with "
             "concentration, by more than its noise."
         )
-    figure = spectra_figure(report.series, report.drawn)
-    return Section("data", "The data", [" ".join(told), figure])
+    return [" ".join(told), spectra_figure(report.series, report.drawn)]
 
 
-def _folds(report: Report) -> Section:
+def _folds(report: Report) -> list[Part]:
     promise = (
         "the shaded band should hold the measured line at nine of ten wavelengths"
         if report.band == "90% interval"
@@ -160,19 +160,15 @@ def _folds(report: Report) -> Section:
         "The measured spectrum of one level, and the spectrum predicted from the other levels. The "
         f"closer the lines, the better; {promise}."
     )
-    return Section("folds", "Leave one out", [opening, folds_figure(report)])
+    return [opening, folds_figure(report)]
 
 
-def _errors_by_wavelength(report: Report) -> Section:
-    opening = (
-        "Where predictions are too high (red) and too low (blue), one row for every level left "
-        "out. The colours saturate at the largest 1 % of errors."
+def _scores_of_methods(report: Report) -> list[Part]:
+    scores, unit, baselines = (
+        report.scores,
+        report.series.labels["signal_unit"],
+        report.scores["baselines"],
     )
-    return Section("errors", "Error by wavelength", [opening, error_figure(report)])
-
-
-def _scores_of_methods(report: Report) -> Section:
-    scores, unit, baselines = report.scores, report.signal_unit, report.scores["baselines"]
     methods = [("geonode", scores), *baselines.items()]
     if scores.get("published_method"):
         methods.append(("published method: perceptrons on paths", scores["published_method"]))
@@ -194,7 +190,7 @@ def _scores_of_methods(report: Report) -> Section:
         title = f"parts of the axis ({report.series.labels['axis_unit']})"
         columns = [Column("part", [*bands]), *_score_columns([*bands.values()], unit)]
         parts.append(Table("parts", title, columns))
-    return Section("scores", "Scores beside those of simple methods", parts)
+    return parts
 
 
 def _score_columns(found: list[Mapping[str, float | None]], unit: str) -> list[Column]:
@@ -210,7 +206,7 @@ def _score_columns(found: list[Mapping[str, float | None]], unit: str) -> list[C
 
 def _scores_of_levels(report: Report) -> Table:
     """Scores of every level; undefined where a measured spectrum varies too little for them."""
-    folds, unit = report.scores["folds"], report.signal_unit
+    folds, unit = report.scores["folds"], report.series.labels["signal_unit"]
     columns = [Column("left out", [f"{name} {report.series.unit}" for name in folds])]
     columns += [
         Column(name, [number(fold.get(key)) for fold in folds.values()], unit_of_score)
@@ -220,13 +216,13 @@ def _scores_of_levels(report: Report) -> Table:
             ("mae", "mean error", unit),
             ("max_error", "largest error", unit),
             ("pearson", "correlation", "1"),
-            ("peak_position_error", "peak moved by", report.axis_unit),
+            ("peak_position_error", "peak moved by", report.series.labels["axis_unit"]),
         )
     ]
     return Table("levels", "geonode, every left-out level", columns)
 
 
-def _geometry(report: Report) -> Section:
+def _geometry(report: Report) -> list[Part]:
     metric, symbol = map_figures(report)
     learned: list[Part] = []
     if report.metrics["metric"].get("learning") == "flat":
@@ -236,44 +232,39 @@ def _geometry(report: Report) -> Section:
             + (" The metric of the predictions is the figure of √g." if len(report.metric) else "")
         ]
     if len(report.metric):
-        levels, unit = report.series.concentrations, report.series.unit
         learned += [
             "The geometry of the predictor: √g is the distance between two concentrations per unit "
             "of concentration. The line is the posterior mean over all metrics, the band its "
             "standard deviation; in every metric the range of the measured levels has length 2.",
-            metric_figure(dict(report.metric), levels, unit),
+            metric_figure(report),
         ]
-    return Section(
-        "geometry",
-        "Metric and Christoffel symbol",
-        [
-            *learned,
-            "The metric of the published method, one value at every wavelength, learned from all "
-            "levels. Where g is large, a small step in concentration changes the spectrum much. "
-            "It is in units of the learned chart, and its colours are logarithmic.",
-            metric,
-            "The rate of change of the metric, G = ½ ∂ ln g / ∂x, bends the geodesics; where it is "
-            "zero (white) they are straight.",
-            symbol,
-        ],
-    )
+    return [
+        *learned,
+        "The metric of the published method, one value at every wavelength, learned from all "
+        "levels. Where g is large, a small step in concentration changes the spectrum much. It is "
+        "in units of the learned chart, and its colours are logarithmic.",
+        metric,
+        "The rate of change of the metric, G = ½ ∂ ln g / ∂x, bends the geodesics; where it is "
+        "zero (white) they are straight.",
+        symbol,
+    ]
 
 
-def _paths(report: Report) -> Section:
+def _paths(report: Report) -> list[Part]:
     if report.paths is None:
         missing = (
             "No trajectories are stored: set geodesics.time_points in the parameters to the "
             "number of points wanted (11, say) and run the pipeline again."
         )
-        return Section("geodesics", "Geodesics", [missing])
+        return [missing]
     opening = (
         "Concentration along the shortest path between two levels, at some wavelengths: the "
         "further a line is from the dashed one, the more the metric bends it."
     )
-    return Section("geodesics", "Geodesics", [opening, paths_figure(report, report.paths)])
+    return [opening, paths_figure(report, report.paths)]
 
 
-def _posterior(report: Report) -> Section:
+def _posterior(report: Report) -> list[Part]:
     parts: list[Part] = []
     if len(report.posterior):
         parts += [
@@ -285,7 +276,7 @@ def _posterior(report: Report) -> Section:
         parts += _estimates(report, estimation)
     if not parts:
         parts = ["Concentrations were not estimated from spectra in this run."]
-    return Section("posterior", "Concentration of every left-out spectrum", parts)
+    return parts
 
 
 def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
@@ -319,7 +310,7 @@ def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
     return [sentence, Table("concentrations", f"concentrations ({unit})", columns)]
 
 
-def _machine(report: Report) -> Section:
+def _machine(report: Report) -> list[Part]:
     environment, benchmark = report.metrics["env"], report.metrics["benchmark"]
     named = ("device", "name", "training", "geometry", "processor", "cores", "system", "torch")
     machine = [(key, str(environment.get(key, ABSENT))) for key in named]
@@ -336,10 +327,10 @@ def _machine(report: Report) -> Section:
         ]
         title = "every stage: seconds of its whole command, and the most memory it needed"
         parts.append(Table("stages", title, columns))
-    return Section("machine", "Device and time", parts)
+    return parts
 
 
-def _unmeasured(report: Report) -> Section:
+def _unmeasured(report: Report) -> list[Statement]:
     """What was not measured, with reasons."""
     scores, geodesics = report.scores, report.metrics["geodesics"]
     masked = report.metrics["spectra"].get("masked_wavelengths") or 0
@@ -368,5 +359,4 @@ def _unmeasured(report: Report) -> Section:
         f"Geodesics on the network itself: {number(checked)} of {number(solved)} were integrated "
         "again; the others were checked on the grid alone.": checked < solved,
     }
-    sentences = [Statement(sentence) for sentence, missing in found.items() if missing]
-    return Section("unmeasured", "What was not measured", [sentences])
+    return [Statement(sentence) for sentence, missing in found.items() if missing]

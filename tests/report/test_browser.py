@@ -1,4 +1,4 @@
-"""Pages in a browser: what they draw at the width of a phone and of a screen, and what they save."""
+"""Pages in a browser: what they draw on a phone and on a screen, and what they save."""
 
 import io
 import json
@@ -110,15 +110,17 @@ function change(page, view, input, value) {
 async function report(page, view) {
   await drawn(page);
   const note = () => page.getElementById('curve-note')?.textContent;
-  const seen = {first: look(page), bottom: page.querySelector('.first') && box(page.querySelector('.first')).bottom,
-    notes: [note()], unreachable: unreachable(page)};
-  for (const select of page.querySelectorAll('select')) {
-    change(page, view, select, select.options[(select.selectedIndex + 1) % select.options.length].value);
+  const top = page.querySelector('.first'), notes = [note()];
+  const seen = {first: look(page), bottom: top && box(top).bottom, unreachable: unreachable(page)};
+  for (const list of page.querySelectorAll('select')) {
+    change(page, view, list, list.options[(list.selectedIndex + 1) % list.options.length].value);
   }
-  for (const [name, value] of Object.entries(MOVED)) change(page, view, page.getElementById(name), value);
+  for (const [name, value] of Object.entries(MOVED)) {
+    change(page, view, page.getElementById(name), value);
+  }
   await wait(500);
   const field = page.getElementById('concentration-number');
-  return {...seen, notes: [...seen.notes, note()], number: Number(field?.value), second: look(page),
+  return {...seen, notes: [...notes, note()], number: Number(field?.value), second: look(page),
     saved: SAVED && await save(page, view, SAVED), ...of_page(page, view)};
 }
 </script>
@@ -147,7 +149,7 @@ def browse(folder, page, width=SCREEN, moved=None, saved=None):
 
 
 def drawn(folder, page, width, **actions):
-    """What a frame saw of a page that is as wide as the frame, complains of nothing, and is whole."""
+    """What a frame saw of a page that fits it, complains of nothing, and is whole."""
     seen, console = browse(folder, page, width, **actions)
     assert (console, seen["errors"], seen["loaded"], seen["unreachable"]) == ([], [], [], [])
     assert (seen["width"], seen["wide"]) == (width, width)

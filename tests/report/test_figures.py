@@ -13,6 +13,7 @@ from geonode.report.figures import (
     folds_figure,
     folds_panels,
     map_figures,
+    metric_figure,
     posterior_figure,
 )
 from geonode.report.kit import (
@@ -20,7 +21,6 @@ from geonode.report.kit import (
     concentration,
     keyed,
     marks,
-    metric_figure,
     spectra_figure,
     x_axis,
 )
@@ -136,7 +136,7 @@ def test_the_map_of_the_metric_is_logarithmic_and_that_of_the_symbol_has_its_mid
 
 
 def test_the_posterior_metric_is_drawn_with_its_deviation(report):
-    rows = table(metric_figure(dict(report.metric), report.series.concentrations, "ppb"))
+    rows = table(metric_figure(report))
     mean = 2 / np.sqrt(40 * np.linspace(5, 40, 8))
     for name, share in (("low", 0.5), ("predicted", 1.0), ("high", 1.5)):
         assert np.allclose(rows[name], share * mean, rtol=1e-4)

@@ -12,9 +12,9 @@ from geonode.calibration.checks import Control
 from geonode.calibration.one_substance import OneSubstance
 from geonode.calibration.several_substances import SeveralSubstances
 from geonode.estimation.estimates import Estimate
-from geonode.report.workbook import workbook
 from geonode.storage.atomic import remove, replacing, write_bytes
 from geonode.storage.table import SHOWN, Cell, Column, Table, number_text
+from geonode.storage.workbook import workbook
 
 BESIDE = ("controls", "validated", "standards", "record")
 """Tables of results beside that of the unknowns."""
