@@ -41,7 +41,7 @@ def brief_unknowns(file: CalibrationFile[Any]) -> Table:
         if not one.fits:
             return "-"
         amount, *ends = (number_text(number, SHOWN) for number in one.numbers[place])
-        return f"{_alternatives(one, SHOWN) or amount} ({' to '.join(ends)})"
+        return f"{alternatives_text(one, SHOWN) or amount} ({' to '.join(ends)})"
 
     amounts = [
         Column(name or "estimated", [text(one, place) for one in found], file.unit)
@@ -88,7 +88,7 @@ def write_results(file: CalibrationFile[Any], out: Path) -> None:
             remove(path)
 
 
-def _alternatives(one: Estimate | Control, digits: int = 6) -> str:
+def alternatives_text(one: Estimate | Control, digits: int = 6) -> str:
     """Concentrations that are as likely, as "18.3 or 41.7"; empty for one alone."""
     found = one.alternatives if len(one.alternatives) > 1 else ()
     return " or ".join(number_text(number, digits) for number in found)
@@ -135,7 +135,7 @@ def _unknowns(file: CalibrationFile[OneSubstance]) -> Table:
 def _intervals(found: list[Estimate]) -> list[list[Cell]]:
     """Concentrations, none alone where two are as likely, and the ends of their sets."""
     numbers = [one.numbers[0] for one in found]
-    amounts: list[Cell] = [_alternatives(one) or one.amounts[0] for one in found]
+    amounts: list[Cell] = [alternatives_text(one) or one.amounts[0] for one in found]
     return [amounts, [low for _, low, _ in numbers], [high for *_, high in numbers]]
 
 
@@ -160,7 +160,7 @@ def _unknowns_of_several(file: CalibrationFile[SeveralSubstances]) -> Table:
 
 def _controls(file: CalibrationFile[Any]) -> Table:
     found, unit = file.controls, file.unit
-    estimated = [_alternatives(one) or one.estimated for one in found]
+    estimated = [alternatives_text(one) or one.estimated for one in found]
     ends = ([one.low for one in found], [one.high for one in found])
     columns = [
         Column("file", [one.file for one in found]),

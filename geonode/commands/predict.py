@@ -41,7 +41,7 @@ Out = Annotated[Path | None, typer.Option(metavar="FILE", help="All spectra, .cs
 OnlySignal = Annotated[
     bool, typer.Option("--only-signal", help="Spectra without std and interval; geonode reads it.")
 ]
-Figure = Annotated[Path | None, typer.Option(metavar="FILE", help="The spectra drawn, .png.")]
+FigurePath = Annotated[Path | None, typer.Option(metavar="FILE", help="The spectra drawn, .png.")]
 BatchSize = Annotated[
     int | None,
     typer.Option(
@@ -59,7 +59,7 @@ def predict(
     extrapolate: Extrapolate = False,
     out: Out = None,
     only_signal: OnlySignal = False,
-    figure: Figure = None,
+    figure: FigurePath = None,
     overwrite: Overwrite = False,
     batch_size: BatchSize = None,
     cache_dtype: CacheDtype = None,

@@ -20,8 +20,8 @@ from geonode.report.kit import (
     INK,
     LINE,
     MODEL,
+    MOST_NAMED,
     MUTED,
-    NAMED,
     SECOND,
     Figure,
     band_layers,
@@ -49,7 +49,7 @@ AT_MOST, OF_PREDICTIONS = 500, 30_000
 CELLS, OF_SURFACES, SURFACE_NUMBERS = 12, 120, 100_000
 """Cells of a response surface along an amount, its wavelengths at most, and numbers of all."""
 
-FAR = 10.0
+CUT_BEYOND = 10.0
 """Times the smallest RMSEP, beyond which the bar of a method is cut."""
 
 
@@ -177,7 +177,7 @@ def influence(model: OneSubstance) -> Figure:
     )
     levels = [quantity(level, model.series.unit) for level in model.series.concentrations.tolist()]
     samples = {"level": levels, "leverage": found.leverages, "q": found.residuals}
-    named = found.inside if len(levels) > NAMED else np.zeros(len(levels), bool)
+    named = found.inside if len(levels) > MOST_NAMED else np.zeros(len(levels), bool)
     tables = {
         "samples": samples,
         "named": {key: np.array(column)[~named] for key, column in samples.items()},
@@ -188,7 +188,7 @@ def influence(model: OneSubstance) -> Figure:
     return Figure("influence", what, chart, tables, 280)
 
 
-def components(model: OneSubstance) -> Figure:
+def component_errors(model: OneSubstance) -> Figure:
     """Error of left-out levels over the number of components."""
     found = model.diagnostics
     part = keyed({NAMES[key]: MODEL if key == found.key else SECOND for key in found.rmsecv})
@@ -222,7 +222,7 @@ def rmsep_bars(model: SeveralSubstances, place: int) -> Figure:
     """Errors of left-out samples by method, whose labels have the numbers."""
     errors = {key: float(of[place]) for key, of in model.calibration.rmsep.items()}
     shown = {key: errors[key] for key in METHODS}
-    best, most = model.calibration.verdict[place], FAR * min(shown.values())
+    best, most = model.calibration.verdict[place], CUT_BEYOND * min(shown.values())
     table = {
         "method": [f"{METHODS[key]} {number(error, 3)}" for key, error in shown.items()],
         "error": [min(error, most) for error in shown.values()],
@@ -326,7 +326,7 @@ def curves(model: OneSubstance) -> dict[str, Any]:
     series, drawn, predictions = model.series, drawn_places(model), model.predictions
     _, half = predictions.band
     return {
-        **_axis(model.series, drawn),
+        **_drawn_axis(model.series, drawn),
         "levels": series.concentrations,
         "measured": _base64(series.signal[:, drawn]),
         "places": model.places,
@@ -351,7 +351,7 @@ def surfaces(model: SeveralSubstances) -> dict[str, Any]:
     at = sample(len(model.series.axis), most)
     signal = forward.mean[at] + scores @ forward.directions[at].T
     return {
-        **_axis(model.series, at),
+        **_drawn_axis(model.series, at),
         "start": int(np.ptp(signal, axis=0).argmax()),
         "pairs": pairs,
         "cells": CELLS,
@@ -361,7 +361,7 @@ def surfaces(model: SeveralSubstances) -> dict[str, Any]:
     }
 
 
-def _axis(series: Series, at: Int[np.ndarray, "drawn"]) -> dict[str, Any]:
+def _drawn_axis(series: Series, at: Int[np.ndarray, "drawn"]) -> dict[str, Any]:
     unit = series.labels["axis_unit"]
     return {"axis": series.axis[at], "axisUnit": "" if unit == "1" else unit}
 

@@ -12,13 +12,12 @@ from geonode.calibration.several_substances import SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.report import calibration_figures as figures
 from geonode.report.calibration_tables import (
-    components_text,
     coverage_text,
     limit_text,
     with_geonode,
 )
 from geonode.report.kit import Figure, spectra_figure
-from geonode.report.page import Code, Note, Page, Panels, Part, Section, Slider, Statement
+from geonode.report.page import Code, Note, Page, Part, Section, SideBySide, Slider, Statement
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import labelled
 from geonode.storage.table import Column, Table
@@ -36,7 +35,7 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
     answer = Statement(file.model.sentence, file.model.is_sound)
     titles = f"{file.source}: calibration", f"Calibration of {file.source}"
     if file.series.is_of_one:
-        data, figure = figures.curves(file.model), _left_out_levels(file.model)
+        data, figure = figures.curves(file.model), _left_out_figure(file.model)
         lead, sections = _lead(file.model), _of_one(file.model, by_name, saved)
     else:
         data, figure = figures.surfaces(file.model), None
@@ -98,7 +97,7 @@ def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[
     ]
 
 
-def _left_out_levels(model: OneSubstance) -> Figure:
+def _left_out_figure(model: OneSubstance) -> Figure:
     """Estimates of left-out levels by geonode, if it takes part, and by the method used."""
     found, levels = model.calibration, model.series.concentrations
     named = {found.method: f"{model.method}, 90% interval"}
@@ -157,11 +156,12 @@ def _remarks_on_errors(model: OneSubstance) -> str:
 def _diagnostics(model: OneSubstance, tables: dict[str, Table]) -> list[Part]:
     """Regression vector, influence of the levels, and the choice of components."""
     found, used = model.diagnostics, model.calibration.method
+    count = found.components
     without = "" if found.key == used else f" ({model.method}, the method used, has none)"
     return [
-        f"{NAMES[found.key]} with {components_text(found.components)}{without}. An estimate is the "
-        "mean level plus the product of regression vector and deviation from the mean spectrum. "
-        "The vector should be large where the substance absorbs, and smooth.",
+        f"{NAMES[found.key]} with {count} component{'s' * (count != 1)}{without}. An estimate is "
+        "the mean level plus the product of regression vector and deviation from the mean "
+        "spectrum. The vector should be large where the substance absorbs, and smooth.",
         figures.regression(model),
         "A level right of the dashed line is unlike the others along the components. One above "
         "the other line has something that the components do not describe. The limits hold 95% of "
@@ -169,7 +169,7 @@ def _diagnostics(model: OneSubstance, tables: dict[str, Table]) -> list[Part]:
         figures.influence(model),
         "Errors of left-out levels by number of components (dashed: the number used). The fewest "
         "from which the error no longer falls are safest.",
-        figures.components(model),
+        figures.component_errors(model),
         tables["samples"],
     ]
 
@@ -218,12 +218,12 @@ def _of_several(
         "measured. The gain is the share of its expected error that the mixture takes away."
     )
     substances = [
-        Panels(_of_substance(file.model, place), name)
+        SideBySide(_of_substance(file.model, place), name)
         for place, name in enumerate(file.series.named)
     ]
     pairs = [*combinations(range(len(file.series.substances)), 2)]
-    of_surfaces = Panels([figures.surface(file.model, *pair) for pair in pairs])
-    designs = Panels([figures.design(file, *pair) for pair in pairs])
+    of_surfaces = SideBySide([figures.surface(file.model, *pair) for pair in pairs])
+    designs = SideBySide([figures.design(file, *pair) for pair in pairs])
     return [
         _unknown(tables, saved),
         Section("substances", "Substances", [left_out, *substances]),

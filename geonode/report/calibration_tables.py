@@ -26,11 +26,11 @@ def tables(file: CalibrationFile[Any]) -> list[Table]:
     """All tables, the summary first."""
     model, results = file.model, result_tables(file)
     if not file.series.is_of_one:
-        made = [_summary(file), errors_table(model), _left_out_samples(model)]
+        made = [_summary_table(file), errors_table(model), _left_out_samples(model)]
         return [*made, *results, _pure_spectra(model), _next_mixtures(model)]
-    made = [_summary(file), _left_out_levels(model), _compared(model), *results]
+    made = [_summary_table(file), _left_out_levels(model), _compared(model), *results]
     rest = [_by_every_method, _limits, _influences, _errors_by_components]
-    rest += [_vector, _peaks, _predicted_spectra, _scans, _next_levels]
+    rest += [_regression_vector, _peaks, _predicted_spectra, _scan_spectra, _next_levels]
     return [*made, *(make(model) for make in rest)]
 
 
@@ -53,12 +53,7 @@ def coverage_text(contained: Bool[np.ndarray, "level"]) -> str:
     return f"{contained.sum()} of {len(contained)} ({share(round(float(contained.mean()), 2))})"
 
 
-def components_text(count: int) -> str:
-    """A number of components in words."""
-    return f"{count} component{'' if count == 1 else 's'}"
-
-
-def _summary(file: CalibrationFile[Any]) -> Table:
+def _summary_table(file: CalibrationFile[Any]) -> Table:
     series = file.series
     low, high = series.axis[[0, -1]].tolist()
     facts = _about_levels(file) if series.is_of_one else _about_samples(file.model)
@@ -183,8 +178,9 @@ def _influences(model: OneSubstance) -> Table:
         Column("limit of Q", [found.residual_limit] * len(levels)),
         Column("inside both limits", found.inside),
     ]
-    title = f"Levels by {NAMES[found.key]}, {components_text(found.components)}: 95% limits"
-    return Table("samples", title, columns)
+    count = found.components
+    used = f"{NAMES[found.key]}, {count} component{'s' * (count != 1)}"
+    return Table("samples", f"Levels by {used}: 95% limits", columns)
 
 
 def _errors_by_components(model: OneSubstance) -> Table:
@@ -197,7 +193,7 @@ def _errors_by_components(model: OneSubstance) -> Table:
     return Table("components", "Errors of left-out levels by number of components", columns)
 
 
-def _vector(model: OneSubstance) -> Table:
+def _regression_vector(model: OneSubstance) -> Table:
     """Regression vector with the mean spectrum."""
     series, found = model.series, model.diagnostics
     columns = [
@@ -208,7 +204,7 @@ def _vector(model: OneSubstance) -> Table:
     return Table("regression", "Regression vector", columns)
 
 
-def _scans(model: OneSubstance) -> Table:
+def _scan_spectra(model: OneSubstance) -> Table:
     """Every scan of the series, as it was calibrated with."""
     series, (level, scans) = model.series, model.scans
     names = [quantity(float(one), model.series.unit, 6) for one in series.concentrations[level]]

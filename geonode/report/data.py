@@ -99,10 +99,8 @@ class Report:
             reason = "its rows are not the levels and wavelengths"
             raise _of_another_run(plots / "predictions.csv", reason)
         *_, band = predictions
-        predicted, half_width = (
-            predictions[name].to_numpy().reshape(series.signal.shape)
-            for name in ("predicted", band)
-        )
+        shape, columns = series.signal.shape, ("predicted", band)
+        predicted, half_width = (predictions[one].to_numpy().reshape(shape) for one in columns)
         return cls(
             source,
             series,
@@ -157,7 +155,7 @@ def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
     members, folds, *_ = artifact.describe("ln_sqrt_g").shape
     rows, columns = sample(len(position), MAP_ROWS), sample(len(series.axis), MAP_COLUMNS)
     log_sqrt, symbol = (
-        _mean(artifact, name, members, folds - 1, np.ix_(rows, columns))
+        _mean_over(artifact, name, members, folds - 1, np.ix_(rows, columns))
         for name in ("ln_sqrt_g", "christoffel")
     )
     low, high = edges(chart.concentration(position[rows]))
@@ -172,7 +170,7 @@ def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
     return pd.DataFrame(by_level([*map(str, rows)], along, values))
 
 
-def _mean(artifact: Artifact, name: str, members: int, fold: int, kept: Any) -> np.ndarray:
+def _mean_over(artifact: Artifact, name: str, members: int, fold: int, kept: Any) -> np.ndarray:
     """Mean over the members of a part of an array of one fold."""
     parts = [artifact.read(name, (member, fold))[kept] for member in range(members)]
     return np.mean(parts, axis=0, dtype=float)
@@ -188,7 +186,7 @@ def _read_paths(path: Path, series: Series, chart: Chart, names: list[str]) -> p
     places = (np.arange(wanted) + 0.5) / wanted * (len(series.axis) - 1)  # away from the ends
     chosen = np.unique(places.round().astype(int))
     members = int(artifact.attributes["members"])
-    positions = _mean(artifact, "trajectory", members, len(levels), np.s_[:, chosen])
+    positions = _mean_over(artifact, "trajectory", members, len(levels), np.s_[:, chosen])
     source, target = (np.searchsorted(levels, artifact[name]) for name in ("source", "target"))
     ends = chart.position(levels)[np.stack([source, target], axis=-1)]
     flat = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * times

@@ -26,7 +26,7 @@ from geonode.storage.atomic import replacing
 
 INK, MUTED, LINE = "#1b1f23", "#5a6570", "#dfe3e8"
 MODEL, SECOND = "#d55e00", "#0072b2"
-BAND = 0.25
+FAINT = 0.25
 """Opacity of the band about a line."""
 
 SCALE = 1.6
@@ -35,7 +35,7 @@ SCALE = 1.6
 DIGITS = 5
 """Significant digits of the numbers of a chart."""
 
-NAMED = 12
+MOST_NAMED = 12
 """Largest number of levels in a legend; of more, some are named."""
 
 TITLE_LETTERS = 38
@@ -96,23 +96,23 @@ class Figure:
             ArtifactError: the operating system refuses.
         """
         content = self._specification()
-        picture = vl_convert.vegalite_to_png(content, vl_version=_version(), scale=SCALE)
+        picture = vl_convert.vegalite_to_png(content, vl_version=_vega_version(), scale=SCALE)
         with replacing(path) as temporary:
             temporary.write_bytes(picture)
 
     def _specification(self) -> dict[str, Any]:
-        tables = {name: _rows(table) for name, table in self.tables.items()}
+        tables = {name: _plain_rows(table) for name, table in self.tables.items()}
         chart = self.chart.properties(data=alt.NamedData(next(iter(tables))))
         return chart.to_dict() | {"config": CONFIG, "datasets": tables}
 
 
-def _rows(table: Any) -> list[dict[str, Any]]:
+def _plain_rows(table: Any) -> list[dict[str, Any]]:
     """Rows of a table, with numbers of `DIGITS` digits and None for those that are not finite."""
-    columns = {name: map(_plain, np.asarray(column).tolist()) for name, column in table.items()}
+    columns = {name: map(_drawn, np.asarray(column).tolist()) for name, column in table.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _plain(value: Any) -> Any:
+def _drawn(value: Any) -> Any:
     if not isinstance(value, float):
         return value
     return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
@@ -121,15 +121,15 @@ def _plain(value: Any) -> Any:
 @cache
 def library() -> str:
     """JavaScript that draws charts in a browser, without a network."""
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_version())
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_vega_version())
 
 
-def packed(text: str) -> str:
+def compressed(text: str) -> str:
     """Text compressed, in base64, as the script of a page unpacks it."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
-def _version() -> str:
+def _vega_version() -> str:
     """Version of Vega-Lite that Altair writes, without its patch."""
     return ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
@@ -227,7 +227,7 @@ def keyed(colours: dict[str, str], **more: Any) -> Callable[..., alt.Chart]:
 
 def level_colours(field: str, names: Sequence[str], title: str | None = None) -> alt.Color:
     """Colours of ordered levels, from dark to light, with a legend of some of them."""
-    some = [names[place] for place in sample(len(names), NAMED)]
+    some = [names[place] for place in sample(len(names), MOST_NAMED)]
     scheme = alt.SchemeParams(name="viridis", extent=[0, 0.9])
     shown = legend(some, title, values=some, symbolType="stroke")
     return (
@@ -248,7 +248,7 @@ def band_layers(
         zero: whether that begins at zero.
     """
     low, line = (y_axis(field, label, zero=zero) for field in ("low", "predicted"))
-    return [part(name, "area", x, low, alt.Y2("high"), opacity=BAND), part(name, "line", x, line)]
+    return [part(name, "area", x, low, alt.Y2("high"), opacity=FAINT), part(name, "line", x, line)]
 
 
 def choice(name: str, label: str, options: dict[str, str], start: str) -> alt.Parameter:

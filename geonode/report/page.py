@@ -13,7 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from geonode.report.kit import Figure, library, packed
+from geonode.report.kit import Figure, compressed, library
 from geonode.storage.document import plain
 from geonode.storage.table import SHOWN, Cell, Column, Table, cell_text
 from geonode.wording import quantity
@@ -42,7 +42,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Panels:
+class SideBySide:
     """Figures beside each other, one below the other on a phone."""
 
     figures: Sequence[Figure]
@@ -71,7 +71,7 @@ class Code:
     line: str
 
 
-Part = str | Table | Figure | Panels | Note | Code | list[Statement] | list[Slider]
+Part = str | Table | Figure | SideBySide | Note | Code | list[Statement] | list[Slider]
 """What a section has: paragraphs, tables, figures, and what goes with them."""
 
 
@@ -114,7 +114,7 @@ class Page:
             page=self,
             policy=_policy(library(), script),
             style=_asset("page.css"),
-            library=packed(library()),
+            library=compressed(library()),
             script=script,
             data=plain(self.data),
         )
@@ -126,7 +126,8 @@ def _template() -> Template:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"kind": _kind, "rows": _rows, "specification": _specification}
+    environment.filters |= {"kind": _kind, "rows": _texts}
+    environment.filters["specification"] = lambda figure: compressed(figure.to_json())
     return environment.from_string(_asset("page.html"))
 
 
@@ -149,17 +150,17 @@ def _kind(part: Part) -> str:
     return type(first).__name__.lower()
 
 
-def _rows(table: Table) -> list[tuple[str, ...]]:
+def _texts(table: Table) -> list[tuple[str, ...]]:
     """Texts of the cells of a table by row."""
     return [
         *zip(
-            *([_shown(one, column) for one in column.cells] for column in table.columns),
+            *([_text_of(one, column) for one in column.cells] for column in table.columns),
             strict=True,
         )
     ]
 
 
-def _shown(value: Cell, column: Column) -> str:
+def _text_of(value: Cell, column: Column) -> str:
     """A cell as a reader sees it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -167,8 +168,3 @@ def _shown(value: Cell, column: Column) -> str:
     return (
         quantity(value, "1", digits) if isinstance(value, int | float) else cell_text(value, digits)
     )
-
-
-def _specification(figure: Figure) -> str:
-    """What the script of the page draws of a figure."""
-    return packed(figure.to_json())

@@ -19,9 +19,6 @@ from geonode.spectra.chart import Chart
 from geonode.storage.table import Column, Table
 from geonode.wording import difference, listed, number, quantity, share, signed
 
-ABSENT = "not measured"
-
-
 WHERE = (
     "Where predictions are too high (red) and too low (blue), one row for every level left out. "
     "The colours saturate at the largest 1 % of errors."
@@ -111,8 +108,8 @@ def _statements(report: Report) -> list[Statement]:
         )
     held = (scores.get("coverage") or {}).get("90")
     if held is None:
-        none = "No intervals were calibrated: how far to trust a prediction is not known."
-        return [*found, Statement(none)]
+        said = "No intervals were calibrated: how far to trust a prediction is not known."
+        return [*found, Statement(said)]
     good = held["all"] >= 0.9
     sentence = (
         f"The 90% intervals hold {share(held['all'])} of the measured points "
@@ -252,16 +249,15 @@ def _geometry(report: Report) -> list[Part]:
 
 def _paths(report: Report) -> list[Part]:
     if report.paths is None:
-        missing = (
+        return [
             "No trajectories are stored: set geodesics.time_points in the parameters to the "
             "number of points wanted (11, say) and run the pipeline again."
-        )
-        return [missing]
-    opening = (
+        ]
+    return [
         "Concentration along the shortest path between two levels, at some wavelengths: the "
-        "further a line is from the dashed one, the more the metric bends it."
-    )
-    return [opening, paths_figure(report, report.paths)]
+        "further a line is from the dashed one, the more the metric bends it.",
+        paths_figure(report, report.paths),
+    ]
 
 
 def _posterior(report: Report) -> list[Part]:
@@ -313,17 +309,17 @@ def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
 def _machine(report: Report) -> list[Part]:
     environment, benchmark = report.metrics["env"], report.metrics["benchmark"]
     named = ("device", "name", "training", "geometry", "processor", "cores", "system", "torch")
-    machine = [(key, str(environment.get(key, ABSENT))) for key in named]
+    absent = "not measured"
+    machine = [(key, str(environment.get(key, absent))) for key in named]
     facts = Table.of_facts("run", "", machine)
     parts: list[Part] = ["The machine that ran the pipeline.", facts]
     if benchmark:
         stages = {**benchmark["stages"], "all": benchmark}
+        memory = [number(one["peak_mb"], absent=absent) for one in stages.values()]
         columns = [
             Column("stage", [*stages]),
             Column("seconds", [number(one["seconds"]) for one in stages.values()]),
-            Column(
-                "memory (MB)", [number(one["peak_mb"], absent=ABSENT) for one in stages.values()]
-            ),
+            Column("memory (MB)", memory),
         ]
         title = "every stage: seconds of its whole command, and the most memory it needed"
         parts.append(Table("stages", title, columns))

@@ -22,7 +22,7 @@ Cell = str | float | bool | Sequence[tuple[float, float]] | None
 SHOWN = 4
 """Most significant digits of a number where people read it: on a terminal and on a page."""
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ def without_formula(text: str) -> str:
 
     Texts that begin like a formula get an apostrophe: OWASP, CSV Injection.
     """
-    if not text.lstrip("'").startswith(_FORMULA):
+    if not text.lstrip("'").startswith(_FORMULA_STARTS):
         return text
     try:
         float(text)
