@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from geonode.calibration.saved import save_calibration
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.reading.files import read_table
 from tests.calibration import beer
@@ -71,11 +72,12 @@ def test_commands_and_links_exist(page):
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def project(tmp_path, monkeypatch, calibrated):
     """A folder with what the pages speak of: a model, tables of spectra, an image, more series."""
     write_model(tmp_path)
     (tmp_path / "params.yaml").write_text(small_parameters(), encoding="utf-8")
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
+    save_calibration(tmp_path / "data/calibration.safetensors", calibrated)
     (tmp_path / "data/examples").mkdir()
     for file in (ROOT / "data/examples").glob("*.csv"):
         rows = file.read_text(encoding="utf-8").splitlines()

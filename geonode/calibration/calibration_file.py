@@ -131,8 +131,8 @@ class CalibrationFile(Generic[M]):
             values = own_values(self.series, spectra)
         found = self.model.estimates(values, spectra.names)
         every = [*found, *(one.by_geonode for one in found if one.by_geonode)]
-        _require_numbers([numbers for one in every for numbers in one.numbers])
-        _require_numbers([(one.p_value,) * 3 for one in every if one.p_value is not None])
+        _require_estimates([numbers for one in every for numbers in one.numbers])
+        _require_estimates([(one.p_value,) * 3 for one in every if one.p_value is not None])
         if self.correction:
             found = [self.correction.of(one) for one in found]
         remarks = [(self.model.range_remark(one), one.remark) for one in found]
@@ -157,7 +157,7 @@ class CalibrationFile(Generic[M]):
         spectra = real_array(spectra, "spectra", unknown=None, wavelength=len(axis))
         names = [str(place) for place in range(len(spectra))]
         amounts, ends = self.model.estimate(self.series.preprocessing.require(axis, spectra, names))
-        _require_numbers(np.concatenate([amounts[..., None], ends], axis=2))
+        _require_estimates(np.concatenate([amounts[..., None], ends], axis=2))
         if not self.series.is_of_one:
             return amounts, ends
         found = amounts[:, 0], ends[:, 0]
@@ -169,7 +169,7 @@ class CalibrationFile(Generic[M]):
         return [one.name for _, found in self.unknowns for one in found if not one.fits]
 
 
-def _require_numbers(estimates: Any) -> None:
+def _require_estimates(estimates: Any) -> None:
     """Refuse estimates of a changed file: amounts not finite, or ends of sets that are NaN."""
     found = np.reshape(estimates, (-1, 3))
     if not np.isfinite(found[:, 0]).all() or np.isnan(found).any():

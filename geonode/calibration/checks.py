@@ -31,11 +31,11 @@ from geonode.wording import number, quantity
 FEWEST_STANDARDS = 3
 """Of a correction by slope and bias: a line and what is left to judge it by."""
 
-UNLIKELY = 0.01
+UNLIKELY_FEW = 0.01
 """Probability of so few intervals that contain what is known, below which a validation fails."""
 
-Samples = Float[np.ndarray, "sample"]
-Ends = Float[np.ndarray, "sample 2"]
+OfSamples = Float[np.ndarray, "sample"]
+EndsOfSamples = Float[np.ndarray, "sample 2"]
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Validation:
 
     file: str  # their file
     names: list[str]  # of the spectra
-    known: Samples  # their concentrations
-    estimated: Samples
-    ends: Ends
+    known: OfSamples  # their concentrations
+    estimated: OfSamples
+    ends: EndsOfSamples
     """estimated, ends: as for unknowns, with the 90% intervals."""
     fits: Bool[np.ndarray, "sample"]  # whether a spectrum may be one of the series
     held: Bool[np.ndarray, "sample"]
@@ -89,7 +89,7 @@ class Validation:
     @property
     def fails(self) -> bool:
         """Whether chance leaves so few intervals that contain what is known in less than 1%."""
-        return bool(round(bdtr(self.held.sum(), len(self.held), COVERAGE), 9) < UNLIKELY)
+        return bool(round(bdtr(self.held.sum(), len(self.held), COVERAGE), 9) < UNLIKELY_FEW)
 
     @property
     def rmsep(self) -> float:
@@ -117,7 +117,7 @@ class Validation:
         )
         wrong = int((~self.fits).sum())
         said = f"{said}; {wrong} fit nowhere" if wrong else said
-        few = f"chance leaves so few in less than {UNLIKELY:.0%} of validations"
+        few = f"chance leaves so few in less than {UNLIKELY_FEW:.0%} of validations"
         return f"{said}; it failed: {few}" if self.fails else said
 
 
@@ -127,8 +127,8 @@ class Correction:
 
     file: str  # of the standards
     names: list[str]  # of their spectra
-    known: Samples  # their concentrations
-    estimated: Samples  # theirs by the calibration alone
+    known: OfSamples  # their concentrations
+    estimated: OfSamples  # theirs by the calibration alone
 
     def __post_init__(self) -> None:
         levels = len(np.unique(self.known))
@@ -160,7 +160,7 @@ class Correction:
         left = self.known - self.intercept - self.slope * self.estimated
         return float(np.sqrt(left @ left / (len(left) - 2)))
 
-    def applied(self, estimates: Samples, ends: Ends) -> tuple[Samples, Ends]:
+    def applied(self, estimates: OfSamples, ends: EndsOfSamples) -> tuple[OfSamples, EndsOfSamples]:
         """Corrected estimates and intervals."""
         away = self.estimated - self.estimated.mean()
         share = 1 / len(away) + (estimates - self.estimated.mean()) ** 2 / (away @ away)

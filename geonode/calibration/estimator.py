@@ -182,7 +182,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         plain_array(X, "X")
         spectra = validate_data(self, X, reset=False, dtype=np.float64)
-        require_columns(X, self._columns)
+        require_same_columns(X, self._columns)
         return spectra
 
     def __sklearn_tags__(self) -> Any:
@@ -207,7 +207,7 @@ def columns_of(table: Any) -> list[float] | list[str] | None:
     return None if numbers == [*range(len(names))] else numbers
 
 
-def require_columns(table: Any, known: list[float] | list[str] | None) -> None:
+def require_same_columns(table: Any, known: list[float] | list[str] | None) -> None:
     """Refuse a DataFrame whose columns are called otherwise than those of the fit.
 
     Scikit-learn compares names that are texts, and takes no notice of numbers.

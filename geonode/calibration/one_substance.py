@@ -45,7 +45,7 @@ PROPOSALS = 3
 PREDICTED = 65
 """Number of concentrations at which spectra are predicted for tables and figures."""
 
-LONGEST_NAME = 40
+LONGEST_IN_REMARK = 40
 """Characters of a name in a remark."""
 
 REMARK_DIGITS = 4
@@ -98,7 +98,7 @@ class OneSubstance:
             method=method,
             offset=parameters.allow_offset,
             scale=parameters.allow_scale,
-            scans=scans_of(series),
+            scans=scans_of_levels(series),
             report=report,
         )
         return cls(series, found)
@@ -147,7 +147,7 @@ class OneSubstance:
                 [mode],
                 [sets],
                 fit,
-                _remark(name, sets, p_value, fit, shift, unit),
+                _remark_of_geonode(name, sets, p_value, fit, shift, unit),
                 _alternatives(modes) if len(sets) > 1 else (),
                 p_value,
             )
@@ -197,7 +197,7 @@ class OneSubstance:
     @cached_property
     def scans(self) -> tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]:
         """Place of the level of every scan, and its spectrum."""
-        return scans_of(self.series)
+        return scans_of_levels(self.series)
 
     @property
     def counted(self) -> str:
@@ -283,7 +283,7 @@ class OneSubstance:
         return SpectralModel.fit(self.series, parameters).predict(self.places)
 
 
-def scans_of(
+def scans_of_levels(
     series: Series,
 ) -> tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]:
     """Scans behind the levels of a series: the index of its level and the spectrum of each."""
@@ -302,10 +302,12 @@ def _alternatives(modes: Pairs) -> list[float]:
     return sorted(at for at, weight in modes if weight >= least)
 
 
-def _remark(name: str, parts: Pairs, p_value: float, fits: bool, shift: float, unit: str) -> str:
+def _remark_of_geonode(
+    name: str, parts: Pairs, p_value: float, fits: bool, shift: float, unit: str
+) -> str:
     """What a reader must know before using the numbers of a spectrum; empty for nothing."""
     name = " ".join(name.split())
-    name = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+    name = name if len(name) <= LONGEST_IN_REMARK else f"{name[: LONGEST_IN_REMARK - 1]}…"
     if shift:
         return (
             f"{name} fits nowhere as it is, but close if its axis is off by about {shift:.3g}: "

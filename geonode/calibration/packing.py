@@ -23,10 +23,10 @@ from geonode.parameter_types import PreprocessStep
 from geonode.spectra.table import MOST_LEVELS
 from geonode.terminal import printable
 
-SHARED = ("wavelength", "substance")
+ONE_SIZE = ("wavelength", "substance")
 """Dimensions that have one size in all of a calibration."""
 
-LARGEST = {
+LARGEST_SIZES = {
     **dict.fromkeys(("sample", "composition"), MOST_SAMPLES),
     **dict.fromkeys(("concentration", "level"), MOST_LEVELS),
     **{"substance": MOST_SUBSTANCES, "smoother": MOST_KEPT},
@@ -49,11 +49,11 @@ def fields_of(kind: Any) -> list[str]:
     return [one.name for one in dataclasses.fields(kind)] if is_class else [*kind._fields]
 
 
-def packed(value: Any, arrays: Stored, name: str = "") -> Any:
+def as_stored(value: Any, arrays: Stored, name: str = "") -> Any:
     """A value as JSON, in which finite arrays are named by their place and added to `arrays`."""
 
     def all_of(items: Any) -> dict[str, Any]:
-        return {str(key): packed(one, arrays, f"{name}.{key}".strip(".")) for key, one in items}
+        return {str(key): as_stored(one, arrays, f"{name}.{key}".strip(".")) for key, one in items}
 
     if isinstance(value, np.ndarray):
         if np.isfinite(value).all() and value.size:
@@ -87,7 +87,7 @@ class Unpacking:
         self._shared: dict[str, int] = {}
 
     def unpacked(self, stored: Any, kind: Any) -> Any:
-        """Value that `packed` has packed.
+        """Value that `as_stored` was given.
 
         Args:
             stored: what came of it.
@@ -168,9 +168,9 @@ class Unpacking:
         if str(found.dtype) not in {*NUMBERS} & {*kind.dtypes}:
             raise TypeError(found.dtype)
         for name, size in zip(kind.dim_str.split(), found.shape, strict=True):
-            known = self._shared if name in SHARED else sizes
+            known = self._shared if name in ONE_SIZE else sizes
             expected = int(name) if name.isdigit() else known.setdefault(name, size)
-            if size != expected or size > min(self._most, LARGEST.get(name, size)):
+            if size != expected or size > min(self._most, LARGEST_SIZES.get(name, size)):
                 raise ValueError(name)
         if found.dtype.kind == "f":
             _require(found, infinite)

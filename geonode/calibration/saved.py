@@ -20,7 +20,7 @@ from geonode.calibration.fit import Calibration
 from geonode.calibration.intervals import ErrorLaw
 from geonode.calibration.methods import Fitted, Linear, Polynomial
 from geonode.calibration.one_substance import OneSubstance
-from geonode.calibration.packing import Unpacking, fields_of, packed
+from geonode.calibration.packing import Unpacking, as_stored, fields_of
 from geonode.calibration.several_substances import SeveralSubstances
 from geonode.errors import ArtifactError, CorruptArtifactError, GeonodeError
 from geonode.estimation.covariances import Covariances
@@ -68,7 +68,7 @@ def save_calibration(path: Path, file: CalibrationFile[Any]) -> None:
         ArtifactError: it cannot be written.
     """
     arrays: dict[str, np.ndarray] = {}
-    text = json.dumps(packed({name: getattr(file, name) for name in CONTENT}, arrays))
+    text = json.dumps(as_stored({name: getattr(file, name) for name in CONTENT}, arrays))
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     metadata = {"geonode": __version__, "layout": _layout(), "calibration": text}
     write_weights(path, tensors, metadata)

@@ -28,10 +28,10 @@ from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 from geonode.wording import listed, number, quantity
 
-METHODS = {"combined": "combined", **NAMES}
+COMPARED = {"combined": "combined", **NAMES}
 """Names of all that is compared, for people."""
 
-LARGEST_ERROR = 0.25
+LARGEST_OF_RANGE = 0.25
 """RMSEP over the range, from which a substance is not estimated."""
 
 
@@ -77,7 +77,7 @@ class SeveralSubstances:
         found = self.calibration.estimate(spectra)
         columns = names, found.amounts.tolist(), found.sets, found.fits.tolist(), found.parts
         return [
-            Estimate(name, amounts, sets, fits, _remark(fits, len(parts)))
+            Estimate(name, amounts, sets, fits, _remark_of_mixture(fits, len(parts)))
             for name, amounts, sets, fits, parts in zip(*columns, strict=True)
         ]
 
@@ -151,7 +151,7 @@ class SeveralSubstances:
     @property
     def is_sound(self) -> bool:
         """Whether every substance is estimated better than its range says."""
-        return bool((self.of_range <= LARGEST_ERROR).all())
+        return bool((self.of_range <= LARGEST_OF_RANGE).all())
 
     @property
     def sentence(self) -> str:
@@ -163,7 +163,7 @@ class SeveralSubstances:
                 series.substances, series.units, errors, self.of_range.tolist(), strict=True
             )
         ]
-        poor = [series.substances[at] for at in np.flatnonzero(self.of_range > LARGEST_ERROR)]
+        poor = [series.substances[at] for at in np.flatnonzero(self.of_range > LARGEST_OF_RANGE)]
         warning = f" Do not rely on {listed(poor)}: the errors are too large." if poor else ""
         return (
             f"{listed([*series.substances])} are calibrated together. Errors of left-out samples "
@@ -180,7 +180,7 @@ def _pixels(calibration: MixtureCalibration, spectra: np.ndarray) -> MapValues:
     return layers, flags.astype(np.uint8)
 
 
-def _remark(fits: bool, parts: int) -> str:
+def _remark_of_mixture(fits: bool, parts: int) -> str:
     """That a spectrum fits nowhere, or several mixtures; empty for neither."""
     if not fits:
         return "fits nowhere: unlike the samples, the numbers mean nothing"

@@ -34,7 +34,7 @@ def info(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
         echo_json({"artifacts": listed, "store": {"folder": str(store.folder), "models": models}})
     else:
         tell("\n\n".join("\n".join(_described(entry)) for entry in found))
-        sizes = f"{_size(sum(models.values()))} of at most {_size(LARGEST_BYTES)}"
+        sizes = f"{_sized(sum(models.values()))} of at most {_sized(LARGEST_BYTES)}"
         tell(f"\n{store.folder or 'no store'}: {len(models)} learned models, {sizes}")
     if damaged := [str(entry.path) for entry in found if entry.damage]:
         found_wrong(f"{len(damaged)} of {len(found)} artifacts are damaged: {', '.join(damaged)}")
@@ -72,7 +72,7 @@ def _described(entry: "Entry") -> Iterator[str]:
         return
     ratio = entry.bytes_in_memory / entry.bytes_on_disk
     yield (
-        f"  intact; {_size(entry.bytes_on_disk)} on disk, {_size(entry.bytes_in_memory)} "
+        f"  intact; {_sized(entry.bytes_on_disk)} on disk, {_sized(entry.bytes_in_memory)} "
         f"uncompressed, ratio {ratio:.2f}"
     )
     if entry.dimensions:
@@ -91,7 +91,7 @@ def _described(entry: "Entry") -> Iterator[str]:
     yield from aligned(rows)
 
 
-def _size(count: int) -> str:
+def _sized(count: int) -> str:
     """Size in bytes, kB, MB, GB or TB, powers of 1000."""
     number, unit = float(count), "B"
     for larger in ("kB", "MB", "GB", "TB"):

@@ -29,10 +29,10 @@ else:
 
 PARAMETERS = Path("params.yaml")
 
-MOST_LINES = 50
+MOST_SHOWN = 50
 """Largest number of rows, and of sentences, on the screen."""
 
-NAMED = 5
+MOST_NAMED = 5
 """Largest number of names in one line."""
 
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose")
@@ -141,7 +141,7 @@ def found_wrong(line: str) -> NoReturn:
 def end_with_misfits(names: list[str], total: int) -> None:
     """End a command with exit status 1 if spectra, of `total`, fit nowhere."""
     if names:
-        said = ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
+        said = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
         found_wrong(f"{len(names)} of {total} spectra fit nowhere: {said}")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from geonode.commands.common import (
-    MOST_LINES,
+    MOST_SHOWN,
     AsJson,
     CacheDtype,
     Context,
@@ -22,7 +22,7 @@ from geonode.commands.common import (
 )
 from geonode.commands.spectra_file import (
     Controls,
-    RenamedColumns,
+    ReplicatesSaid,
     SecondTable,
     SheetName,
     Target,
@@ -52,14 +52,14 @@ OF_KNOWN = ("concentrations", "replicates", "target")
 FOR_TABLES = ("control", "validation", "standards", "sheet", *OF_KNOWN)
 """Options for images, of known spectra, and for tables."""
 
-Measured = Annotated[
+MeasuredFiles = Annotated[
     list[Path],
     typer.Argument(
         metavar="SPECTRA",
         help="Measured spectra, in any known format: files, patterns, folders of tables; an image.",
     ),
 ]
-Out = Annotated[
+ResultsOut = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
@@ -81,7 +81,7 @@ Standards = Annotated[
         metavar="FILE", help="Spectra of known concentration of another day, to correct by."
     ),
 ]
-Workers = Annotated[
+MapWorkers = Annotated[
     int | None,
     typer.Option(
         min=1,
@@ -93,7 +93,7 @@ Workers = Annotated[
 Scheduler = Annotated[
     str | None, typer.Option(metavar="tcp://HOST:PORT", help="For an image: a cluster of Dask.")
 ]
-BatchSize = Annotated[
+TilePixels = Annotated[
     int | None,
     typer.Option(
         min=1,
@@ -115,22 +115,22 @@ MapDevice = Annotated[
 
 def estimate(
     context: Context,
-    files: Measured,
+    files: MeasuredFiles,
     calibration: CalibrationPath = None,
     control: Controls = None,
     validation: ValidationFile = None,
     standards: Standards = None,
     user: User = None,
-    out: Out = None,
+    out: ResultsOut = None,
     overwrite: Overwrite = False,
-    workers: Workers = None,
+    workers: MapWorkers = None,
     scheduler: Scheduler = None,
-    batch_size: BatchSize = None,
+    batch_size: TilePixels = None,
     cache_dtype: CacheDtype = None,
     device: MapDevice = None,
     sheet: SheetName = None,
     concentrations: SecondTable = None,
-    replicates: RenamedColumns = "ask",
+    replicates: ReplicatesSaid = "ask",
     target: Target = None,
     root: Root = Path(),
     as_json: AsJson = False,
@@ -210,7 +210,7 @@ def _estimate_tables(
         tables = {table.name: table.records() for table in result_tables(found)}
         echo_json({"concentration_unit": found.unit, **tables})
     else:
-        tell("\n".join(brief_unknowns(found).lines(MOST_LINES, "--out writes all of them")))
+        tell("\n".join(brief_unknowns(found).lines(MOST_SHOWN, "--out writes all of them")))
     if out is not None:
         note(f"{total} estimates -> {out}")
     end_with_misfits(found.misfits, total)

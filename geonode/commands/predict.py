@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from geonode.commands.common import (
+    MOST_SHOWN,
     AsJson,
     CacheDtype,
     Overwrite,
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
     from geonode.spectra.series import Series
     from geonode.storage.table import Table
 
-MOST_ROWS = 50
-"""Largest number of rows on the screen."""
-
-Concentrations = Annotated[
+Wanted = Annotated[
     list[float] | None, typer.Option(metavar="NUMBER", help="Concentration; may be repeated.")
 ]
 Ranges = Annotated[
@@ -37,11 +35,13 @@ Ranges = Annotated[
 Extrapolate = Annotated[
     bool, typer.Option("--extrapolate", help="Allow concentrations out of the measured range.")
 ]
-Out = Annotated[Path | None, typer.Option(metavar="FILE", help="All spectra, .csv or .zarr.")]
+SpectraOut = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="All spectra, .csv or .zarr.")
+]
 OnlySignal = Annotated[
     bool, typer.Option("--only-signal", help="Spectra without std and interval; geonode reads it.")
 ]
-FigurePath = Annotated[Path | None, typer.Option(metavar="FILE", help="The spectra drawn, .png.")]
+FigureOut = Annotated[Path | None, typer.Option(metavar="FILE", help="The spectra drawn, .png.")]
 BatchSize = Annotated[
     int | None,
     typer.Option(
@@ -54,12 +54,12 @@ BatchSize = Annotated[
 
 
 def predict(
-    concentration: Concentrations = None,
+    concentration: Wanted = None,
     at_range: Ranges = None,
     extrapolate: Extrapolate = False,
-    out: Out = None,
+    out: SpectraOut = None,
     only_signal: OnlySignal = False,
-    figure: FigurePath = None,
+    figure: FigureOut = None,
     overwrite: Overwrite = False,
     batch_size: BatchSize = None,
     cache_dtype: CacheDtype = None,
@@ -114,7 +114,7 @@ def predict(
         return
     if out is None:
         table = _summaries(model.series, rows)
-        tell("\n".join(table.lines(MOST_ROWS, "--out writes all of them")))
+        tell("\n".join(table.lines(MOST_SHOWN, "--out writes all of them")))
     else:
         tell(f"{len(rows)} spectra at {len(model.series.axis)} wavelengths -> {out}")
     tell(f"std: {said}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from ruamel.yaml.error import YAMLError
 
-from geonode.commands.common import MOST_LINES, AsJson, Overwrite, echo_json, note
+from geonode.commands.common import MOST_SHOWN, AsJson, Overwrite, echo_json, note
 from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
@@ -22,11 +22,11 @@ ENDING = "_calibration"
 KnownSpectra = Annotated[
     Path, typer.Argument(metavar="FILE", help="Spectra of known concentration, in any format.")
 ]
-Window = Annotated[
+WindowSaid = Annotated[
     tuple[float, float] | None,
     typer.Option(metavar="LOW HIGH", help="Part of the axis to use."),
 ]
-Missing = Annotated[Literal["refuse", "mask"], typer.Option(help="What a missing value does.")]
+MissingSaid = Annotated[Literal["refuse", "mask"], typer.Option(help="What a missing value does.")]
 SheetName = Annotated[
     str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of workbooks.")
 ]
@@ -34,7 +34,7 @@ SecondTable = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Second table, of names and concentrations."),
 ]
-RenamedColumns = Annotated[
+ReplicatesSaid = Annotated[
     Literal["ask", "marks", "levels"],
     typer.Option(help="What a column 20.1 beside 20 is: a scan (marks), or a level."),
 ]
@@ -52,7 +52,7 @@ Preprocess = Annotated[
 ConcentrationUnit = Annotated[
     str | None, typer.Option(help="Unit of the levels.", show_default="that of the file")
 ]
-Unknowns = Annotated[
+UnknownFiles = Annotated[
     list[Path] | None,
     typer.Option(
         metavar="FILE",
@@ -73,7 +73,7 @@ ValidationFile = Annotated[
     ),
 ]
 User = Annotated[str | None, typer.Option(metavar="NAME", help="Who, for the record.")]
-Method = Annotated[
+MethodKey = Annotated[
     str, typer.Option(help="What estimates unknowns, such as pls; auto: the simplest of the best.")
 ]
 AllowOffset = Annotated[
@@ -82,7 +82,7 @@ AllowOffset = Annotated[
 AllowScale = Annotated[
     bool, typer.Option("--allow-scale", help="Or by a factor near 1; by geonode.")
 ]
-Out = Annotated[
+FolderOut = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR", help="Folder to write.", show_default=f"that of FILE with {ENDING}"
@@ -94,11 +94,11 @@ def inspect(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Spectra, in any known format, or a folder.")
     ],
-    window: Window = None,
-    missing: Missing = "mask",
+    window: WindowSaid = None,
+    missing: MissingSaid = "mask",
     sheet: SheetName = None,
     concentrations: SecondTable = None,
-    replicates: RenamedColumns = "ask",
+    replicates: ReplicatesSaid = "ask",
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:
@@ -124,19 +124,19 @@ def inspect(
 
 def calibrate(
     file: KnownSpectra,
-    unknown: Unknowns = None,
-    out: Out = None,
+    unknown: UnknownFiles = None,
+    out: FolderOut = None,
     quantity: Annotated[str, typer.Option(help="What was measured, for labels.")] = "signal",
     unit: Annotated[str, typer.Option(help="Unit of the signal; 1: none.")] = "1",
     concentration_unit: ConcentrationUnit = None,
-    window: Window = None,
+    window: WindowSaid = None,
     preprocess: Preprocess = None,
-    missing: Missing = "refuse",
+    missing: MissingSaid = "refuse",
     sheet: SheetName = None,
     concentrations: SecondTable = None,
-    replicates: RenamedColumns = "ask",
+    replicates: ReplicatesSaid = "ask",
     target: Target = None,
-    method: Method = "auto",
+    method: MethodKey = "auto",
     allow_offset: AllowOffset = False,
     allow_scale: AllowScale = False,
     control: Controls = None,
@@ -191,7 +191,7 @@ def calibrate(
         shown = ("RMSEP, combined", "RMSEP, PLS of each substance", "RMSEP, PLS2", "best method")
         tell("\n".join(["", *errors_table(found.model).only("substance", *shown).lines()]))
     if routine.unknowns:
-        lines = brief_unknowns(found).lines(MOST_LINES, "in the table of unknowns")
+        lines = brief_unknowns(found).lines(MOST_SHOWN, "in the table of unknowns")
         tell("\n".join(["", *lines]))
     by = f", unknowns estimated by {found.method}" if routine.unknowns else ""
     note(f"{found.model.counted} calibrated{by} -> {folder / 'index.html'}")
@@ -205,12 +205,12 @@ def next_levels(
         int, typer.Option(min=1, max=20, help="Standards, each after those before.")
     ] = 3,
     concentration_unit: ConcentrationUnit = None,
-    window: Window = None,
+    window: WindowSaid = None,
     preprocess: Preprocess = None,
-    missing: Missing = "refuse",
+    missing: MissingSaid = "refuse",
     sheet: SheetName = None,
     concentrations: SecondTable = None,
-    replicates: RenamedColumns = "ask",
+    replicates: ReplicatesSaid = "ask",
     target: Target = None,
     as_json: AsJson = False,
 ) -> None:

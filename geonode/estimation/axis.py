@@ -23,7 +23,7 @@ from geonode.spectra.series import Series
 from geonode.spectra.table import Spectra
 from geonode.ties import first_smallest
 
-NOISES = 1.5**0.5
+SAMPLING_NOISES = 1.5**0.5
 """Deviation that sampling may cause, in standard deviations of the noise: that of a value, and of
 the mean of the two values that it is interpolated from."""
 
@@ -127,7 +127,9 @@ def require_resolution(model: CalibrationModel, axis: Float[np.ndarray, "found"]
     sampled = interpolated(series.axis, series.signal, axis)
     back = interpolated(axis, sampled, series.axis)
     noise = noise_along_the_axis(series.axis, series.signal)
-    lost = np.flatnonzero(((back - series.signal) ** 2).mean(axis=1) > (NOISES * noise) ** 2)
+    lost = np.flatnonzero(
+        ((back - series.signal) ** 2).mean(axis=1) > (SAMPLING_NOISES * noise) ** 2
+    )
     if not len(lost):
         return
     names = [str(at) for at in lost]

@@ -43,7 +43,7 @@ from geonode.errors import TrainingError
 from geonode.estimation.covariances import Covariances
 from geonode.estimation.novelty import Novelty, outside_others
 from geonode.estimation.pedestal import Pedestal
-from geonode.estimation.range import NODES, knots_over_range, nodes_on_metric
+from geonode.estimation.range import CURVE_NODES, knots_over_range, nodes_on_metric
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.posterior_decoder import FoldPosterior, PosteriorDecoders
 from geonode.learning.predicted import Predicted
@@ -52,12 +52,12 @@ from geonode.spectra.series import Series
 
 SCALE_DEVIATION = 0.2
 """Standard deviation of the factor between two instruments, where one is allowed."""
-SMALLEST = 1e-6  # smallest assumed error, relative to the largest signal
+SMALLEST_ERROR = 1e-6  # smallest assumed error, relative to the largest signal
 RANK_TOLERANCE = 1e-10  # smallest singular value of a direction, relative to the largest
 OTHERWISE = 0.01  # weight of all other directions, relative to those of the training spectra
 
 EXPECTED = 5.0  # k: levels' worth of the covariance of the posterior
-SHARED = 0.2  # a: share of its size that is equal in all directions of the training spectra
+EVEN_SHARE = 0.2  # a: share of its size that is equal in all directions of the training spectra
 DIRECTIONS, FREEDOM, STRETCH = 4, 2.0, 3.0  # d, v and f
 TESTED = 4.0
 """Variance of predictions, relative to the largest between the levels, up to which they test a fit.
@@ -142,9 +142,9 @@ class Curve:
         constant = common.differ[None][: 0 if offset else 1] * np.abs(training).max()
         basis = _directions(np.concatenate([training, constant]))
         nodes = nodes_on_metric(levels, knots, given.sqrt_metric[0])
-        places = np.linspace(0, 1, NODES)
+        places = np.linspace(0, 1, CURVE_NODES)
         means = CubicSpline(nodes.shares, predicted.spectra @ basis.T)(places)
-        at_knots = _covariance(predicted, training, basis, offset)
+        at_knots = _covariance_at_knots(predicted, training, basis, offset)
         size = np.interp(places, nodes.shares, np.trace(at_knots, axis1=1, axis2=2))
         inside = fold.spans(series.concentrations, nodes.fine)
         terms = _across_cells(means)[:, None]
@@ -199,7 +199,7 @@ def _above_pedestal(series: Series, fold: Fold) -> tuple[Series, Pedestal]:
     return replace(series, signal=series.signal - pedestal.values), pedestal
 
 
-def _covariance(
+def _covariance_at_knots(
     predicted: Predicted, training: np.ndarray, basis: np.ndarray, offset: bool
 ) -> Float[np.ndarray, "knot direction direction"]:
     """S at the knots, without what the measurement of an unknown adds."""
@@ -210,9 +210,9 @@ def _covariance(
         # axis is sampled says nothing.
         even = predicted.even * basis.shape[1] / WAVELENGTHS
         disagreement = disagreement + even[:, None, None] * np.eye(directions)
-    smallest = (SMALLEST * float(np.ptp(training, axis=0).max())) ** 2
+    smallest = (SMALLEST_ERROR * float(np.ptp(training, axis=0).max())) ** 2
     size = np.trace(disagreement, axis1=1, axis2=2)[:, None, None] / directions + smallest
-    prior = (1 - SHARED) * disagreement + SHARED * size * _spanned(training, basis)
+    prior = (1 - EVEN_SHARE) * disagreement + EVEN_SHARE * size * _spanned(training, basis)
     assert predicted.residuals is not None  # the posterior has some
     expected = predicted.residuals.square * basis.shape[1] / directions + smallest
     own = _centred(predicted.residuals.spectra, offset) @ basis.T / np.sqrt(expected)[:, None]

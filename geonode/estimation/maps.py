@@ -45,7 +45,9 @@ from geonode.storage.seal import UNSEALED, read_sealed, seal
 TILE_BYTES = 2**24
 """Wanted size of the spectra of a tile in double precision on a CPU; a GPU takes a batch."""
 
-COPIES = 5  # double-precision arrays of the size of a tile's spectra while these are preprocessed
+COPIES_OF_TILE = (
+    5  # double-precision arrays of the size of a tile's spectra while these are preprocessed
+)
 
 MISSING_VALUE = float(np.finfo(np.float16).min)
 """Value of a map where a spectrum is incomplete; readers that follow CF show NaN.
@@ -138,14 +140,16 @@ class Maps:
         image, series, length = self.image, self.model.series, len(self.image.axis)
         at_least = BATCH_ON_DEVICE if self.place.type == "cuda" else TILE_BYTES // (8 * length)
         as_it_is = is_same(image.axis, series.axis) and not series.preprocessing.steps
-        of_value = 2 * image.spectra.dtype.itemsize if as_it_is else 8 * COPIES
+        of_value = 2 * image.spectra.dtype.itemsize if as_it_is else 8 * COPIES_OF_TILE
         return batch_size(of_value * length, max(at_least, prod(image.chunks)), at_once)
 
     def _fingerprint(self) -> str:
         """Hash of all that decides the maps: code, model, image files and format."""
         image = self.image
         found = hashlib.sha256()
-        for part in _parts((code_digest(), self.number, self.place.type, self.model, image.axis)):
+        for part in _bytes_of(
+            (code_digest(), self.number, self.place.type, self.model, image.axis)
+        ):
             found.update(part)
         for file in sorted(image.path.rglob("*")):
             name, state = file.relative_to(image.path).as_posix(), file.stat()
@@ -206,17 +210,17 @@ class Maps:
         report(len(flags))
 
 
-def _parts(value: Any) -> Iterator[bytes]:
+def _bytes_of(value: Any) -> Iterator[bytes]:
     """Bytes of all numbers, arrays and texts of a value of any depth."""
     if isinstance(value, Tensor):
         value = value.numpy()
     if isinstance(value, np.ndarray):
         yield from (repr((value.shape, value.dtype)).encode(), value.tobytes())
     elif is_dataclass(value):
-        yield from (part for one in fields(value) for part in _parts(getattr(value, one.name)))
+        yield from (part for one in fields(value) for part in _bytes_of(getattr(value, one.name)))
     elif isinstance(value, dict | list | tuple):
         items = value.items() if isinstance(value, dict) else value
-        yield from (part for one in items for part in _parts(one))
+        yield from (part for one in items for part in _bytes_of(one))
     else:
         yield repr(value).encode()
 

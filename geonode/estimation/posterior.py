@@ -46,7 +46,7 @@ BATCH_ON_CPU, BATCH_ON_DEVICE = 256, 16_384
 CPU = torch.device("cpu")
 
 Pairs = list[tuple[float, float]]
-Column = Float[Tensor, "spectrum"]
+PerSpectrum = Float[Tensor, "spectrum"]
 
 
 @dataclass(frozen=True)
@@ -230,9 +230,11 @@ class Law:
         moments = self.mode(found), first, (second - first**2).clamp(min=0).sqrt()
         numbers = *moments, self.p_values(found.nearest, found.residual)
         mode, mean, deviation, p_value = (column.cpu().numpy() for column in numbers)
-        return Estimates(mode, mean, deviation, [_ranked(one) for one in modes], sets, p_value)
+        return Estimates(
+            mode, mean, deviation, [_by_probability(one) for one in modes], sets, p_value
+        )
 
-    def mode(self, found: Posteriors) -> Column:
+    def mode(self, found: Posteriors) -> PerSpectrum:
         """Modes of posteriors, see `Estimates`."""
         probability = found.probability
         between = probability @ self._inside.double() >= EVIDENCE
@@ -240,7 +242,7 @@ class Law:
         top = _first_largest(torch.where(self._inside == between[:, None], density, -1.0))
         return self._peaks(density, torch.arange(len(top), device=self.place), top)
 
-    def _peaks(self, density: Tensor, rows: Tensor, tops: Tensor) -> Column:
+    def _peaks(self, density: Tensor, rows: Tensor, tops: Tensor) -> PerSpectrum:
         """Concentrations at the tops of parabolas through ln density at nodes and their neighbours.
 
         So they move with the density, not from node to node. A node at an end of the range, or of
@@ -263,7 +265,7 @@ class Law:
 
         They are interpolated, so that they move with the density, not from node to node.
         """
-        ordered = _ascending(density)
+        ordered = _sorted_up(density)
         # All that is more likely; a cell at an end has half of its density.
         likelier = ordered.flip(1).cumsum(1).flip(1) - ordered
         for end in (0, -1):
@@ -287,7 +289,7 @@ class Law:
 
     def _ends(
         self, density: Tensor, least: Tensor, rows: Tensor, nodes: Tensor, step: int
-    ) -> Column:
+    ) -> PerSpectrum:
         """Ends of parts of sets: between their outermost nodes and the next ones, by the density.
 
         At an end of the levels, where the least density changes, and of the range, they are the
@@ -303,7 +305,7 @@ class Law:
         is_edge = (others == nodes) | (self._inside[nodes] != self._inside[others])
         return torch.where(is_edge, edge, between)
 
-    def p_values(self, nearest: Column, residual: Column) -> Column:
+    def p_values(self, nearest: PerSpectrum, residual: PerSpectrum) -> PerSpectrum:
         """Combined p-values of distances from the curve and residuals in other directions."""
         curve, tiny = self.curve, np.finfo(float).tiny
         freedom, directions = curve.training / 2 + 1, curve.scores.shape[1]
@@ -345,7 +347,7 @@ def _density(probability: Tensor) -> Tensor:
     return density
 
 
-def _ascending(values: Tensor) -> Tensor:
+def _sorted_up(values: Tensor) -> Tensor:
     """Rows in ascending order; NumPy takes a twentieth of the time of torch on a CPU."""
     if values.device.type == "cpu":
         return torch.from_numpy(np.sort(values.numpy(), axis=1))
@@ -357,6 +359,6 @@ def _first_largest(values: Float[Tensor, "row node"]) -> Int[Tensor, "row"]:
     return (values >= (1 - EQUAL) * values.amax(dim=1, keepdim=True)).to(torch.uint8).argmax(dim=1)
 
 
-def _ranked(modes: Pairs) -> Pairs:
+def _by_probability(modes: Pairs) -> Pairs:
     """Modes of a set, the most probable first; of equal ones the lower concentration."""
     return sorted(modes, key=lambda mode: (-round(mode[1] / EQUAL), mode[0]))

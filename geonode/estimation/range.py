@@ -23,7 +23,7 @@ KNOTS = 32
 RANKS = 2.0  # length of the scale of ranks in the placement of the knots; others have length 1
 LOWEST = 1 / 30  # begin of the logarithmic scale, relative to the lowest positive level
 REFINED = 16  # cells between two knots, over which sqrt(g) is interpolated and integrated
-NODES = 1025
+CURVE_NODES = 1025
 
 
 class Nodes(NamedTuple):
@@ -71,7 +71,7 @@ def knots_over_range(levels: Float[np.ndarray, "level"]) -> Float[np.ndarray, "k
     low, high = believable_range(levels)
     lowest = max(low, _lowest_on_logarithm(levels))
     borders = np.unique([low, *levels, high])
-    scales = np.linspace(low, high, NODES), np.geomspace(lowest, high, NODES), borders
+    scales = np.linspace(low, high, CURVE_NODES), np.geomspace(lowest, high, CURVE_NODES), borders
     dense = np.unique(np.concatenate(scales))
     linear = (dense - low) / (high - low)
     logarithmic = np.log(np.maximum(dense / lowest, 1)) / np.log(high / lowest)
@@ -114,18 +114,18 @@ def nodes_on_metric(
     steps = (fine_metric[1:] + fine_metric[:-1]) / 2 * np.diff(between)
     lengths = np.concatenate([[0.0], np.cumsum(steps)])
     shares = lengths / lengths[-1]
-    places = np.linspace(0, 1, NODES)
+    places = np.linspace(0, 1, CURVE_NODES)
     borders = np.concatenate([[0.0], (places[1:] + places[:-1]) / 2, [1.0]])
     fine, edges = (np.interp(where, shares, between) for where in (places, borders))
     below, beyond = fine < levels[0], fine > levels[-1]
     if (below | beyond).all():
         raise TrainingError(
             f"estimation: found levels from {levels[0]:g} to {levels[-1]:g} and a range up to "
-            f"{knots[-1]:g}, of which they are less than a {NODES}th; expected a level between "
+            f"{knots[-1]:g}, of which they are less than a {CURVE_NODES}th; expected one between "
             f"{levels[-2]:g} and {levels[-1]:g}"
         )
     width = np.diff(borders)
-    mass = np.full(NODES, (len(levels) - 1) / width[~below & ~beyond].sum())
+    mass = np.full(CURVE_NODES, (len(levels) - 1) / width[~below & ~beyond].sum())
     for part in (below, beyond):
         mass[part] = 1 / max(width[part].sum(), np.finfo(float).tiny)
     return Nodes(knots, shares[::REFINED], fine, edges, np.log(width * mass))

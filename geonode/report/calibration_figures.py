@@ -13,14 +13,14 @@ from scipy.spatial import ConvexHull
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.limits import Line
 from geonode.calibration.one_substance import OneSubstance
-from geonode.calibration.several_substances import METHODS, SeveralSubstances
+from geonode.calibration.several_substances import COMPARED, SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.report.calibration_tables import limit_text
 from geonode.report.kit import (
     INK,
     LINE,
     MODEL,
-    MOST_NAMED,
+    MOST_IN_LEGEND,
     MUTED,
     SECOND,
     Figure,
@@ -177,7 +177,7 @@ def influence(model: OneSubstance) -> Figure:
     )
     levels = [quantity(level, model.series.unit) for level in model.series.concentrations.tolist()]
     samples = {"level": levels, "leverage": found.leverages, "q": found.residuals}
-    named = found.inside if len(levels) > MOST_NAMED else np.zeros(len(levels), bool)
+    named = found.inside if len(levels) > MOST_IN_LEGEND else np.zeros(len(levels), bool)
     tables = {
         "samples": samples,
         "named": {key: np.array(column)[~named] for key, column in samples.items()},
@@ -221,10 +221,10 @@ def predicted(model: OneSubstance) -> Figure:
 def rmsep_bars(model: SeveralSubstances, place: int) -> Figure:
     """Errors of left-out samples by method, whose labels have the numbers."""
     errors = {key: float(of[place]) for key, of in model.calibration.rmsep.items()}
-    shown = {key: errors[key] for key in METHODS}
+    shown = {key: errors[key] for key in COMPARED}
     best, most = model.calibration.verdict[place], CUT_BEYOND * min(shown.values())
     table = {
-        "method": [f"{METHODS[key]} {number(error, 3)}" for key, error in shown.items()],
+        "method": [f"{COMPARED[key]} {number(error, 3)}" for key, error in shown.items()],
         "error": [min(error, most) for error in shown.values()],
         "kind": ["all" if key == "combined" else "best" if key == best else "" for key in shown],
     }

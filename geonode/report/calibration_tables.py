@@ -13,7 +13,7 @@ from geonode.calibration.limits import Line
 from geonode.calibration.one_substance import PROPOSALS, OneSubstance
 from geonode.calibration.peaks import peaks
 from geonode.calibration.results import interval_columns, result_tables
-from geonode.calibration.several_substances import METHODS, SeveralSubstances
+from geonode.calibration.several_substances import COMPARED, SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.mixtures.next_compositions import propose_mixtures
 from geonode.posterior.next_levels import Proposal
@@ -278,8 +278,8 @@ def errors_table(model: SeveralSubstances) -> Table:
     inside = ((ends[..., 0] <= amounts) & (amounts <= ends[..., 1])).sum(axis=0)
     columns = [
         Column("substance", model.series.named),
-        *(Column(f"RMSEP, {name}", found.rmsep[key]) for key, name in METHODS.items()),
-        Column("best method", [METHODS[key] for key in found.verdict]),
+        *(Column(f"RMSEP, {name}", found.rmsep[key]) for key, name in COMPARED.items()),
+        Column("best method", [COMPARED[key] for key in found.verdict]),
         Column("its weight", found.weights.max(axis=0)),
         Column("RMSEP of the range", model.of_range),
         Column("inside the intervals", [f"{count} of {len(design.amounts)}" for count in inside]),

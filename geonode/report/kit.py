@@ -26,7 +26,7 @@ from geonode.storage.atomic import replacing
 
 INK, MUTED, LINE = "#1b1f23", "#5a6570", "#dfe3e8"
 MODEL, SECOND = "#d55e00", "#0072b2"
-FAINT = 0.25
+BAND_SHADE = 0.25
 """Opacity of the band about a line."""
 
 SCALE = 1.6
@@ -35,7 +35,7 @@ SCALE = 1.6
 DIGITS = 5
 """Significant digits of the numbers of a chart."""
 
-MOST_NAMED = 12
+MOST_IN_LEGEND = 12
 """Largest number of levels in a legend; of more, some are named."""
 
 TITLE_LETTERS = 38
@@ -227,7 +227,7 @@ def keyed(colours: dict[str, str], **more: Any) -> Callable[..., alt.Chart]:
 
 def level_colours(field: str, names: Sequence[str], title: str | None = None) -> alt.Color:
     """Colours of ordered levels, from dark to light, with a legend of some of them."""
-    some = [names[place] for place in sample(len(names), MOST_NAMED)]
+    some = [names[place] for place in sample(len(names), MOST_IN_LEGEND)]
     scheme = alt.SchemeParams(name="viridis", extent=[0, 0.9])
     shown = legend(some, title, values=some, symbolType="stroke")
     return (
@@ -248,7 +248,10 @@ def band_layers(
         zero: whether that begins at zero.
     """
     low, line = (y_axis(field, label, zero=zero) for field in ("low", "predicted"))
-    return [part(name, "area", x, low, alt.Y2("high"), opacity=FAINT), part(name, "line", x, line)]
+    return [
+        part(name, "area", x, low, alt.Y2("high"), opacity=BAND_SHADE),
+        part(name, "line", x, line),
+    ]
 
 
 def choice(name: str, label: str, options: dict[str, str], start: str) -> alt.Parameter:

@@ -20,7 +20,7 @@ from geonode.spectra.table import SpectraTable
 from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 
-NOTHING = Preprocessing()
+UNPROCESSED = Preprocessing()
 
 LABELS = ("signal", "signal_unit", "axis", "axis_unit", "concentration_unit")
 
@@ -47,7 +47,7 @@ class Series:
     """Of a single substance its chart, whose positions are x; none of several."""
     replicates: Replicates | None = None
     """The scans behind the mean spectra of levels; None where they are not known."""
-    preprocessing: Preprocessing = NOTHING
+    preprocessing: Preprocessing = UNPROCESSED
     """What was done to every spectrum."""
 
     @classmethod
@@ -59,7 +59,7 @@ class Series:
         chart: Chart,
         labels: dict[str, str],
         replicates: Replicates | None = None,
-        preprocessing: Preprocessing = NOTHING,
+        preprocessing: Preprocessing = UNPROCESSED,
     ) -> "Series":
         """Charted series of one substance.
 

@@ -85,8 +85,8 @@ class SyntheticResponse:
         """Absorbance of the plasmons; its integral over wavelength is `plasmon_area`."""
         aggregation = self.aggregation(concentrations)[:, np.newaxis]
         fraction = self.largest_aggregated_fraction * aggregation
-        dispersed = _band(wavelengths, self.dispersed_peak, self.dispersed_width)
-        aggregated = _band(
+        dispersed = _gaussian(wavelengths, self.dispersed_peak, self.dispersed_width)
+        aggregated = _gaussian(
             wavelengths,
             self.aggregated_peak + self.aggregated_peak_shift * aggregation,
             self.aggregated_width + self.aggregated_width_growth * aggregation,
@@ -98,8 +98,10 @@ class SyntheticResponse:
         coverage = self.coverage(concentrations)[:, np.newaxis]
         dimer = self.dimer_share_bound * (1 - coverage) + self.dimer_share_free * coverage
         return self.dye_area * (
-            (1 - dimer) * _band(wavelengths, self.monomer_peak, self.monomer_width)
-            + dimer * self.dimer_strength * _band(wavelengths, self.dimer_peak, self.dimer_width)
+            (1 - dimer) * _gaussian(wavelengths, self.monomer_peak, self.monomer_width)
+            + dimer
+            * self.dimer_strength
+            * _gaussian(wavelengths, self.dimer_peak, self.dimer_width)
         )
 
     def background(self, concentrations: Levels, wavelengths: Wavelengths) -> Absorbances:
@@ -146,7 +148,7 @@ def synthetic_scans(parameters: GenerateParameters) -> SpectraTable:
         key = "wavelengths.step" if points > MOST_VALUES else "replicates"
         found = asked.step if points > MOST_VALUES else parameters.replicates
         raise ParameterError("generate", key, found, f"at most {MOST_VALUES} values in all")
-    axis = _axis(asked)
+    axis = _evenly(asked)
     concentrations = np.sort(np.array(parameters.concentrations, dtype=np.float64))
     noise = parameters.noise
     generator = np.random.Generator(np.random.PCG64(parameters.seed))
@@ -169,7 +171,7 @@ def synthetic_scans(parameters: GenerateParameters) -> SpectraTable:
     )
 
 
-def _band(
+def _gaussian(
     wavelengths: Wavelengths,
     peak: float | Float[np.ndarray, "concentration 1"],
     width: float | Float[np.ndarray, "concentration 1"],
@@ -178,7 +180,7 @@ def _band(
     return np.exp(-(((wavelengths - peak) / width) ** 2) / 2) / (np.sqrt(2 * np.pi) * width)
 
 
-def _axis(parameters: AxisParameters) -> Wavelengths:
+def _evenly(parameters: AxisParameters) -> Wavelengths:
     start, stop, step = parameters.start, parameters.stop, parameters.step
     low, high = INSTRUMENT_RANGE
     if start < low or stop > high:

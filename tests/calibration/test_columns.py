@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from geonode.calibration.estimator import columns_of, require_columns
+from geonode.calibration.estimator import columns_of, require_same_columns
 from geonode.errors import SpectraError
 
 WAVELENGTHS = [400.0, 450.5, 500.0]
@@ -42,7 +42,7 @@ def test_columns_are_called_by_numbers_if_all_are(table, names):
 )
 def test_columns_as_in_the_fit_are_taken(columns, known):
     for table in (frame(columns), np.zeros((2, 3))):
-        assert require_columns(table, known) is None
+        assert require_same_columns(table, known) is None
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_columns_as_in_the_fit_are_taken(columns, known):
 )
 def test_other_columns_are_refused(columns, known, message):
     with pytest.raises(SpectraError, match=message):
-        require_columns(frame(columns), known)
+        require_same_columns(frame(columns), known)

@@ -97,16 +97,3 @@ def test_one_of_several_amounts_is_one_substance(folder, tmp_path):
     assert len(substances(folder, target="zinc")) == 1
     table(KNOWN[:, :1], HEADERS[:1]).to_csv(tmp_path / "known.csv", index=False)
     assert len(substances(tmp_path)) == 1
-
-
-@pytest.mark.parametrize(("low", "message"), [(410, "400 to 410 nm is missing"), (400, "")])
-def test_unknowns_must_have_the_axis_of_the_samples(folder, tmp_path, low, message):
-    wide = table().rename(columns={"400": "400 nm"})
-    wide.to_csv(tmp_path / "known.csv", index=False)
-    unknown = frame(beer.spectra(UNKNOWN)).T[lambda rows: rows.index.astype(int) >= low]
-    unknown.columns = list("abcd")
-    unknown.to_csv(tmp_path / "unknown.csv", index_label="wavelength_nm")
-    words = ("--unknown", tmp_path / "unknown.csv", "--out", tmp_path / "out")
-    result = call("calibrate", tmp_path / "known.csv", *words)
-    assert (result.exit_code == 2) == bool(message)
-    assert message in result.output

@@ -35,7 +35,7 @@ def texts():
         "axis": good.replace("\n400,", "\n401,"),
         "unit": good.replace("wavelength_nm", "raman_shift_cm1"),
         "twice": good.replace(",b,", ",a,"),
-        "gap": good.replace("0.050000", "", 1),
+        "gap": good.rstrip().rpartition(",")[0] + ",\n",
         "short": "\n".join(line for line in good.splitlines() if line[:2] != "40"),
         "outside": beer.table({"20 ppb": SAMPLES["a"]}),
         **{name: one.to_csv(index=False) for name, one in tables.items()},
@@ -48,7 +48,7 @@ def place(tmp_path_factory, calibration, mixture):
     for name, text in texts().items():
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")
     (folder / "empty").mkdir()
-    (folder / "beer.csv").write_text(beer.write_series(folder / "beer.csv").read_text())
+    beer.write_series(folder / "beer.csv")
     save_calibration(folder / "one.safetensors", calibration)
     save_calibration(folder / "two.safetensors", mixture)
     content = (folder / "one.safetensors").read_bytes()

@@ -6,7 +6,7 @@ from geonode.estimation.covariances import Covariances
 from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.novelty import Novelty
-from geonode.estimation.range import NODES
+from geonode.estimation.range import CURVE_NODES
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
@@ -74,7 +74,7 @@ def curve_by(formula, covariance, masses=(0.9, 0.9), offset=False):
         masses: between the levels, which are from 10 to 50, and beyond.
         offset: whether a constant is allowed.
     """
-    nodes, width = np.linspace(0, 60, NODES), 60 / (NODES - 1)
+    nodes, width = np.linspace(0, 60, CURVE_NODES), 60 / (CURVE_NODES - 1)
     edges = np.concatenate([[0], (nodes[1:] + nodes[:-1]) / 2, [60]])
     spectra = formula(nodes)
     if offset:
@@ -84,13 +84,13 @@ def curve_by(formula, covariance, masses=(0.9, 0.9), offset=False):
     basis = right[sizes > 1e-6 * sizes[0]]
     rows = covariance @ basis.T
     both = np.repeat((rows.T @ rows)[None], 2, axis=0)
-    places, terms = np.linspace(0, 1, NODES), np.zeros((NODES, 1, len(basis)))
+    places, terms = np.linspace(0, 1, CURVE_NODES), np.zeros((CURVE_NODES, 1, len(basis)))
     between = (nodes >= 10) & (nodes <= 50)
     return Curve(
         nodes,
         edges,
         between,
-        np.ones(NODES, dtype=bool),
+        np.ones(CURVE_NODES, dtype=bool),
         np.zeros(len(W)),
         basis,
         spectra @ basis.T,

@@ -3,11 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from geonode.estimation.curve import EXPECTED, OTHERWISE, SCALE_DEVIATION, SHARED, Curve
+from geonode.estimation.curve import EVEN_SHARE, EXPECTED, OTHERWISE, SCALE_DEVIATION, Curve
 from geonode.estimation.novelty import Novelty
 from geonode.estimation.pedestal import Pedestal
 from geonode.estimation.posterior import estimate
-from geonode.estimation.range import NODES, knots_over_range
+from geonode.estimation.range import CURVE_NODES, knots_over_range
 from geonode.learning.folds import leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import WAVELENGTHS, packaged_prior
@@ -64,7 +64,7 @@ def test_covariances_are_of_the_posterior_and_of_the_residuals(offset, scale):
         of_posterior = rows.T @ rows + even * np.eye(directions)
         mean = np.trace(of_posterior) / directions
         even = mean * (span + OTHERWISE * np.eye(directions))
-        expected = EXPECTED * ((1 - SHARED) * of_posterior + SHARED * even) + mean * own
+        expected = EXPECTED * ((1 - EVEN_SHARE) * of_posterior + EVEN_SHARE * even) + mean * own
         expected /= EXPECTED + len(levels)
         np.testing.assert_allclose(
             curve.covariances.at_knots[knot], expected, rtol=1e-4, atol=1e-6 * mean
@@ -89,7 +89,7 @@ def test_large_residuals_in_a_direction_make_that_direction_count_less():
     ]
     shares = []
     for curve in curves:
-        covariance = curve.covariances.matrices[NODES // 2]
+        covariance = curve.covariances.matrices[CURVE_NODES // 2]
         direction = curve.basis @ bands / np.linalg.norm(bands)
         shares.append(direction @ covariance @ direction / np.trace(covariance))
     assert shares[1] > 2 * shares[0]

@@ -5,8 +5,8 @@ from geonode.errors import TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
 from geonode.estimation.range import (
+    CURVE_NODES,
     KNOTS,
-    NODES,
     believable_range,
     knots_over_range,
     nodes_on_metric,
@@ -127,8 +127,10 @@ def test_nodes_are_even_on_the_arc_length(levels, sqrt_metric, length):
     def share(concentrations):
         return (length(concentrations) - length(low)) / (length(high) - length(low))
 
-    np.testing.assert_allclose(nodes.shares, share(nodes.knots), rtol=0, atol=2 / NODES)
-    np.testing.assert_allclose(share(nodes.fine), np.linspace(0, 1, NODES), rtol=0, atol=2 / NODES)
+    np.testing.assert_allclose(nodes.shares, share(nodes.knots), rtol=0, atol=2 / CURVE_NODES)
+    np.testing.assert_allclose(
+        share(nodes.fine), np.linspace(0, 1, CURVE_NODES), rtol=0, atol=2 / CURVE_NODES
+    )
 
 
 @pytest.mark.parametrize("levels", [LOW_AND_HIGH[:3], LOW_AND_HIGH, np.array(LEVELS)])

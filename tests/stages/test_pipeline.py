@@ -14,7 +14,7 @@ from tests.stages.conftest import ROOT, small_parameters
 
 STAGES = [
     *("probe", "generate", "spectra", "metric", "christoffel", "geodesics", "decoders"),
-    *("validate", "benchmark", "report"),
+    *("validate", "calibrate", "benchmark", "report"),
 ]
 pytestmark = pytest.mark.slow
 
@@ -145,7 +145,7 @@ def test_predictions_agree_with_their_scores(clone):
             "geonode/posterior/posterior.py",
             '"""',
             '"""\n',
-            {"decoders", "validate", "benchmark"},
+            {"decoders", "validate", "calibrate", "benchmark"},
         ),
         ("data/concentrations.csv", "concentration", "level", {"spectra"}),
     ],
