@@ -114,7 +114,7 @@ def predict(
         return
     if out is None:
         table = _summaries(model.series, rows)
-        tell("\n".join(table.lines(MOST_SHOWN, "--out writes all of them")))
+        tell("\n".join(table.lines(MOST_SHOWN, "--out writes all of them", 6)))
     else:
         tell(f"{len(rows)} spectra at {len(model.series.axis)} wavelengths -> {out}")
     tell(f"std: {said}")

@@ -11,11 +11,11 @@ from jaxtyping import Float
 
 from geonode.report.data import FLAT, Report, edges
 from geonode.report.kit import (
-    BAND_SHADE,
     INK,
     MODEL,
     MUTED,
     SECOND,
+    SHADE,
     Figure,
     band_layers,
     by_level,
@@ -205,7 +205,7 @@ def posterior_figure(report: Report) -> Figure:
     ends = (start, alt.X2("high"), alt.YDatum(0))
     lines = {"strokeDash": [6, 4], "strokeWidth": 2, "table": "true"}
     chart = alt.layer(
-        part("density", "area", at, density, table="posterior", where=chosen, opacity=BAND_SHADE),
+        part("density", "area", at, density, table="posterior", where=chosen, opacity=SHADE),
         part("density", "line", at, density, table="posterior", where=chosen),
         part("90% set", "rule", *ends, table="sets", where=chosen, strokeWidth=6),
         part("true concentration", "rule", at, where=chosen, **lines),

@@ -26,7 +26,7 @@ from geonode.storage.atomic import replacing
 
 INK, MUTED, LINE = "#1b1f23", "#5a6570", "#dfe3e8"
 MODEL, SECOND = "#d55e00", "#0072b2"
-BAND_SHADE = 0.25
+SHADE = 0.25
 """Opacity of the band about a line."""
 
 SCALE = 1.6
@@ -249,7 +249,7 @@ def band_layers(
     """
     low, line = (y_axis(field, label, zero=zero) for field in ("low", "predicted"))
     return [
-        part(name, "area", x, low, alt.Y2("high"), opacity=BAND_SHADE),
+        part(name, "area", x, low, alt.Y2("high"), opacity=SHADE),
         part(name, "line", x, line),
     ]
 

@@ -6,8 +6,8 @@ import numpy as np
 from geonode.estimation.predicting import PredictedBlock
 from geonode.posterior.prior import COVERAGE
 from geonode.report.kit import (
-    BAND_SHADE,
     MUTED,
+    SHADE,
     Figure,
     by_level,
     level_colours,
@@ -73,6 +73,6 @@ class PredictedSpectra:
         ]
         if few:
             ends = (low_end, alt.Y2("high"))
-            layers.append(marks("area", x, *ends, colour, table="predicted", opacity=BAND_SHADE))
+            layers.append(marks("area", x, *ends, colour, table="predicted", opacity=SHADE))
         chart = alt.layer(*layers).properties(width=620, height=340)
         return Figure("predicted", "predicted spectra over the measured ones", chart, tables)

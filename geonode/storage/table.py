@@ -97,14 +97,15 @@ class Table:
         titles = [one.title for one in self.columns]
         return [dict(zip(titles, row, strict=True)) for row in self.rows]
 
-    def lines(self, most: int | None = None, others: str = "") -> list[str]:
+    def lines(self, most: int | None = None, others: str = "", digits: int = SHOWN) -> list[str]:
         """Aligned lines for a terminal: the headers and the rows, at most some.
 
         Args:
             most: number of rows; None: all.
             others: where the others are.
+            digits: most significant digits of numbers.
         """
-        rows = [*zip(*(one.texts(SHOWN) for one in self.columns), strict=True)]
+        rows = [*zip(*(one.texts(digits) for one in self.columns), strict=True)]
         lines = aligned([[one.title for one in self.columns], *rows[:most]])
         left = len(rows) - len(rows[:most])
         return [*lines, f"and {left} more; {others}"] if left else lines
@@ -132,8 +133,10 @@ class Table:
 def without_formula(text: str) -> str:
     """CSV cell of a text that no spreadsheet takes for a formula; numbers stay as they are.
 
-    Texts that begin like a formula get an apostrophe: OWASP, CSV Injection.
+    Texts that begin like a formula get an apostrophe: OWASP, CSV Injection. A carriage return would
+    begin another row, unquoted as `csv` writes it; it becomes a line feed.
     """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not text.lstrip("'").startswith(_FORMULA_STARTS):
         return text
     try:

@@ -7,7 +7,7 @@ import pytest
 
 from geonode.storage.table import Column, Table, without_formula
 
-FORMULAS = ["=1+1", "+1 ppb", "-2 nm", "@SUM(A1)", "\tx", "\r=1", "＝1", "'=1"]
+FORMULAS = ["=1+1", "+cmd|'/C calc'!A0", "-2 nm", "@SUM(A1)", "\tx", "\n=x", "＝1", "'=1"]
 
 
 @pytest.mark.parametrize("text", FORMULAS)
@@ -16,6 +16,11 @@ def test_no_text_is_a_formula(text):
     table = Table("t", "", [Column(text, [text]), Column("b", [1.0], text)])
     header, row = csv.reader(io.StringIO(table.csv(), newline=""))
     assert (header, row) == ([f"'{text}", f"b ({text})"], [f"'{text}", "1"])
+
+
+def test_no_text_begins_another_row():
+    table = Table("t", "", [Column("a", ["x\r=1,2", "\r=1", "x\r\ny"])])
+    assert table.csv() == 'a\n"x\n=1,2"\n"\'\n=1"\n"x\ny"\n'
 
 
 @pytest.mark.parametrize("text", ["-1.5", "+2e3", "", "a=b", "-inf"])
