@@ -1,7 +1,6 @@
-"""Numbers, units and shares in sentences, and lines of aligned columns."""
+"""Numbers, units and shares in sentences."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -57,22 +56,3 @@ def signed(value: float | None, unit: str) -> str:
     """Difference with its sign."""
     text = quantity(value, unit)
     return f"+{text}" if value is not None and np.sign(value) > 0 else text
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table with aligned columns.
-
-    Args:
-        rows: rows of equal length.
-    """
-    rows = [[" ".join(cell.split()) if "\n" in cell else cell for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
-def shortest(number: float) -> str:
-    """The shortest decimal text that reads back as exactly this number."""
-    return np.format_float_positional(number, trim="-")

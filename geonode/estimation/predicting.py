@@ -24,8 +24,7 @@ from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.reading.headers import role
 from geonode.storage.atomic import replacing
-from geonode.storage.table import Column, Table
-from geonode.wording import shortest
+from geonode.storage.table import Column, Table, shortest
 
 BLOCK_SPECTRA = 256
 COPIES = 4  # arrays of the size of a block's factors: those of every kind and of their mixture

@@ -8,8 +8,7 @@ from jaxtyping import Float
 from geonode.errors import SpectraError
 from geonode.spectra.arrays import require_size
 from geonode.spectra.replicates import Replicates
-from geonode.storage.table import Column, Table
-from geonode.wording import shortest
+from geonode.storage.table import Column, Table, shortest
 
 FEWEST_LEVELS = 4
 MOST_LEVELS = 50

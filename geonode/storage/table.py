@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from geonode.wording import aligned, shortest
-
 Cell = str | float | bool | Sequence[tuple[float, float]] | None
 """Cell of a table: a text, a number, a truth, or intervals; None: there is no value."""
 
@@ -146,6 +144,11 @@ def without_formula(text: str) -> str:
     return text
 
 
+def shortest(number: float) -> str:
+    """The shortest decimal text that reads back as exactly this number."""
+    return np.format_float_positional(number, trim="-")
+
+
 def number_text(number: float, digits: int | None = 6, *, exponent: bool = False) -> str:
     """A number with some significant digits, or with all of them; NaN is empty.
 
@@ -172,3 +175,17 @@ def cell_text(value: Cell, digits: int | None = 6, *, exponent: bool = False) ->
     if isinstance(value, float):
         return number_text(value, digits, exponent=exponent)
     return "; ".join(" to ".join(number_text(end, digits) for end in one) for one in value)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table with aligned columns.
+
+    Args:
+        rows: rows of equal length.
+    """
+    rows = [[" ".join(cell.split()) if "\n" in cell else cell for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

@@ -193,7 +193,7 @@ def test_limits_lie_near_the_levels():
 
 def test_the_limit_of_the_curve_is_where_sets_leave_zero(calibration):
     limit = curve_limit(calibration.series, calibration.model.calibration.curve)
-    (low, high), curve = limit.detection, calibration.curve
+    (low, high), curve = limit.detection, calibration.model.calibration.curve
     assert low == high
     place = int(np.flatnonzero(curve.concentrations == low)[0])
     found = estimate(curve, curve.spectra(slice(place - 1, place + 1)))
