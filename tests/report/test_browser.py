@@ -118,7 +118,7 @@ async function report(page, view) {
   for (const [name, value] of Object.entries(MOVED)) {
     change(page, view, page.getElementById(name), value);
   }
-  await wait(500);
+  await wait(1000);
   const field = page.getElementById('concentration-number');
   return {...seen, notes: [...notes, note()], number: Number(field?.value), second: look(page),
     saved: SAVED && await save(page, view, SAVED), ...of_page(page, view)};
