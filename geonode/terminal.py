@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
@@ -181,3 +181,17 @@ def logged(level: Level) -> Iterator[None]:
 def _is_shown(one: str) -> bool:
     kind = unicodedata.category(one)
     return kind[0] != "C" and kind not in ("Zl", "Zp")
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table with aligned columns.
+
+    Args:
+        rows: rows of equal length.
+    """
+    rows = [[" ".join(cell.split()) if "\n" in cell else cell for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

@@ -55,7 +55,7 @@ def run(line):
 @pytest.mark.parametrize("words", ["geonode.cli estimate", "stages.spectra"])
 def test_help_does_not_need_docstrings(words):
     told = run(f"python -OO -m {words} --help").stdout
-    assert re.search("Estimate the concentration of every|Read, validate and chart", told)
+    assert re.search("Estimate the amounts of every|Read, validate and chart", told)
 
 
 @pytest.mark.parametrize("words", ["geonode.cli devices", "geonode.cli --help", "stages.spectra"])

@@ -13,8 +13,7 @@ import torch
 from typer.testing import CliRunner
 
 from geonode.config import Parameters
-from geonode.storage.table import aligned
-from geonode.terminal import logged, printable
+from geonode.terminal import aligned, logged, printable
 from stages.command import stage
 from tests.commands.calling import call
 from tests.stages.conftest import assert_refused

@@ -86,7 +86,7 @@ def load_calibration(path: Path | str) -> CalibrationFile[Any]:
     """
     path = Path(path)
     if not path.is_file():
-        expected = "a calibration file, which `geonode calibrate` writes"
+        expected = "a calibration file, which `geonode calibrate` and the pipeline write"
         raise ArtifactError(f"{path}: found no such file, expected {expected}")
     try:
         tensors, metadata = read_weights(path)

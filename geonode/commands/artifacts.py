@@ -9,8 +9,7 @@ import typer
 
 from geonode.commands.common import AsJson, echo_json, found_wrong
 from geonode.progress import bar
-from geonode.storage.table import aligned
-from geonode.terminal import tell
+from geonode.terminal import aligned, tell
 
 if TYPE_CHECKING:
     from geonode.storage.inventory import Entry

@@ -3,8 +3,7 @@
 from dataclasses import asdict
 
 from geonode.commands.common import AsJson, echo_json
-from geonode.storage.table import aligned
-from geonode.terminal import tell
+from geonode.terminal import aligned, tell
 
 
 def devices(as_json: AsJson = False) -> None:

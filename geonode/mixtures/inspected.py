@@ -16,7 +16,7 @@ from geonode.reading.sheet import Sheet
 from geonode.spectra.noise import noise_along_the_axis
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
-from geonode.storage.table import aligned
+from geonode.terminal import aligned
 
 
 @dataclass(frozen=True, eq=False)

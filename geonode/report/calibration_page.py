@@ -98,11 +98,10 @@ def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[
 
 
 def _left_out_figure(model: OneSubstance) -> Figure:
-    """Estimates of left-out levels by geonode, if it takes part, and by the method used."""
+    """Estimates of left-out levels by geonode, and by the method used."""
     found, levels = model.calibration, model.series.concentrations
-    named = {found.method: f"{model.method}, 90% interval"}
-    if found.curve is not None:
-        named = {"geonode": ""} | named | {"geonode": "geonode, 90% set"}
+    named = {"geonode": "", found.method: f"{model.method}, 90% interval"}
+    named["geonode"] = "geonode, 90% set"
     estimates = {name: (found.left_out[key], found.sets[key]) for key, name in named.items()}
     amount = labelled("concentration", model.series.unit)
     return figures.left_out("true", amount, levels, estimates, 60)
@@ -140,7 +139,7 @@ def _remarks_on_errors(model: OneSubstance) -> str:
     own, *others = (coverage_text(found.held(key)) for key in with_geonode(found))
     said = f"The 90% intervals of {model.method} contain {own} of the left-out levels"
     said += "".join(f", the sets of geonode {other}" for other in others) + "."
-    if ambiguous := sum(len(parts) > 1 for parts in found.sets.get("geonode", ())):
+    if ambiguous := sum(len(parts) > 1 for parts in found.sets["geonode"]):
         said += (
             f" For {ambiguous} level{'s' * (ambiguous > 1)} two or more concentrations fit; a "
             "diluted sample tells which."

@@ -35,8 +35,8 @@ def tables(file: CalibrationFile[Any]) -> list[Table]:
 
 
 def with_geonode(found: Calibration) -> list[str]:
-    """The method that estimates, and geonode beside it if it takes part."""
-    return [*dict.fromkeys((found.method, *(["geonode"] * (found.curve is not None))))]
+    """The method that estimates, and geonode beside it."""
+    return [*dict.fromkeys((found.method, "geonode"))]
 
 
 def limit_text(ends: tuple[float, float] | None, unit: str) -> str:
@@ -98,6 +98,7 @@ def _about_samples(model: SeveralSubstances) -> dict[str, Cell]:
 def _left_out_levels(model: OneSubstance) -> Table:
     found, unit = model.calibration, model.series.unit
     levels, key = found.concentrations, found.method
+    of_geonode, sets = found.left_out["geonode"], found.sets["geonode"]
     errors = found.left_out[key] - levels
     relative = [
         error / level if level else None for error, level in np.column_stack([errors, levels])
@@ -109,15 +110,11 @@ def _left_out_levels(model: OneSubstance) -> Table:
         Column("error", errors, unit),
         Column("error relative to the level", relative),
         Column("inside the interval", found.held(key)),
+        *interval_columns([of_geonode, *_ends(sets)], unit, "geonode "),
+        Column("geonode ambiguous", [len(one) > 1 for one in sets]),
+        Column("inside the set of geonode", found.held("geonode")),
+        Column("geonode set90", sets, unit),
     ]
-    if found.curve is not None:
-        of_geonode, sets = found.left_out["geonode"], found.sets["geonode"]
-        columns += [
-            *interval_columns([of_geonode, *_ends(sets)], unit, "geonode "),
-            Column("geonode ambiguous", [len(one) > 1 for one in sets]),
-            Column("inside the set of geonode", found.held("geonode")),
-            Column("geonode set90", sets, unit),
-        ]
     title = f"Left-out levels, estimated by {model.method} with {COVERAGE:.0%} intervals"
     return Table("calibration", title, columns)
 

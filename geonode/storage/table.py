@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from geonode.terminal import aligned
+
 Cell = str | float | bool | Sequence[tuple[float, float]] | None
 """Cell of a table: a text, a number, a truth, or intervals; None: there is no value."""
 
@@ -175,17 +177,3 @@ def cell_text(value: Cell, digits: int | None = 6, *, exponent: bool = False) ->
     if isinstance(value, float):
         return number_text(value, digits, exponent=exponent)
     return "; ".join(" to ".join(number_text(end, digits) for end in one) for one in value)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table with aligned columns.
-
-    Args:
-        rows: rows of equal length.
-    """
-    rows = [[" ".join(cell.split()) if "\n" in cell else cell for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]

@@ -32,5 +32,6 @@ def test_the_pipeline_writes_the_file_that_estimate_takes(project, run):
     assert done.exit_code in (0, 1), done.output  # one scan in a hundred fits nowhere
     table = pd.read_csv("out.csv")
     assert table["method"].unique().tolist() == ["PLS"]
+    assert call("verify").exit_code == 0
     record = pd.read_csv("out.record.csv", index_col=0)["value"]
     assert record["calibration file"] == "calibration.safetensors"
