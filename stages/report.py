@@ -21,7 +21,7 @@ def app(parameters: Parameters) -> str:
         found = Report.read(source, SPECTRA, CHRISTOFFEL, GEODESICS, METRICS)
     path = METRICS / "report.html"
     with progress("drawing", 2) as report:
-        text = report_page(found)
+        text = report_page(found).html()
         write_text(path, text)
         report(1)
         folds_panels(found).save_png(PLOTS / "folds.png")

@@ -47,7 +47,7 @@ WITHOUT = {
         {"torch", "altair", "sklearn", "scipy"},
     ),
     "estimates by a file": (
-        ["geonode/calibration/saved.py", "geonode/report/results.py"],
+        ["geonode/calibration/saved.py", "geonode/calibration/results.py"],
         {"altair", "sklearn", "pandas", "scipy.stats"},
     ),
 }

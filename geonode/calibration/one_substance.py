@@ -27,12 +27,12 @@ from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import MISFIT as SMALLEST_P
 from geonode.estimation.posterior import Law, Pairs
-from geonode.estimation.tables import plain_number
 from geonode.learning.predicted import Predicted
 from geonode.parameters_file import default_parameters
 from geonode.posterior.next_levels import Proposal, propose
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, require_response
+from geonode.storage.table import cell_text
 from geonode.ties import EQUAL
 from geonode.wording import quantity
 
@@ -319,8 +319,8 @@ def _remark_of_geonode(
             "spectrum, so its numbers mean nothing."
         )
     if len(parts) > 1:
-        each = ["-".join(plain_number(end, REMARK_DIGITS) for end in ends) for ends in parts]
+        each = cell_text(parts, REMARK_DIGITS).replace("; ", " or ")
         fit = "both fit" if len(parts) == 2 else "all fit"
-        said = f"{' or '.join(each)} {unit}: {fit}; dilute and measure again."
+        said = f"{each} {unit}: {fit}; dilute and measure again."
         return f"{name} is ambiguous: {said}"
     return ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from geonode.commands.common import (
+    MOST_SHOWN,
     AsJson,
     CacheDtype,
     Context,
@@ -19,7 +20,6 @@ from geonode.commands.common import (
     refuse_given,
     require_destination,
 )
-from geonode.commands.shown import shown_unknowns, tell_checks
 from geonode.commands.spectra_file import (
     Controls,
     ReplicatesSaid,
@@ -28,6 +28,7 @@ from geonode.commands.spectra_file import (
     Target,
     User,
     ValidationFile,
+    tell_checks,
 )
 from geonode.config import EngineParameters, PrecisionParameters
 from geonode.errors import ParameterError, SpectraError
@@ -144,11 +145,11 @@ def estimate(
     are flagged; of several substances each has its maps. An interrupted run resumes from its
     finished tiles.
     """
+    from geonode.calibration.results import files_of  # noqa: PLC0415
     from geonode.calibration.routine import Routine, unchanged  # noqa: PLC0415
     from geonode.calibration.saved import load_calibration  # noqa: PLC0415
     from geonode.estimation.image import Image  # noqa: PLC0415
     from geonode.reading.files import Choices  # noqa: PLC0415
-    from geonode.report.results import files_of  # noqa: PLC0415
 
     path = root / OF_PIPELINE if calibration is None else calibration
     image = Image.open(files[0]) if len(files) == 1 else None
@@ -189,8 +190,12 @@ def _estimate_tables(
     as_json: bool,
 ) -> None:
     """Estimate spectra of files by a calibration, of which name and SHA-256 are given."""
+    from geonode.calibration.results import (  # noqa: PLC0415
+        brief_unknowns,
+        result_tables,
+        write_results,
+    )
     from geonode.calibration.routine import record  # noqa: PLC0415
-    from geonode.report.results import result_tables, write_results  # noqa: PLC0415
 
     total = sum(len(one.names) for one in routine.unknowns.values())
     with bar("estimating", total) as report:
@@ -201,15 +206,11 @@ def _estimate_tables(
     failed = tell_checks(found)
     if found.correction:
         tell(f"estimates are {found.correction.sentence(found.unit)}")
-    tables = {table.name: table for table in result_tables(found)}
     if as_json:
-        of_table = {
-            name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-            for name, table in tables.items()
-        }
-        echo_json({"concentration_unit": found.unit, **of_table})
+        tables = {table.name: table.records() for table in result_tables(found)}
+        echo_json({"concentration_unit": found.unit, **tables})
     else:
-        tell("\n".join(shown_unknowns(found, tables["unknowns"])))
+        tell("\n".join(brief_unknowns(found).lines(MOST_SHOWN, "--out writes all of them")))
     if out is not None:
         note(f"{total} estimates -> {out}")
     end_with_misfits(found.misfits, total)
@@ -243,9 +244,9 @@ def _write_maps(
     from geonode.compute.processes import open_engine  # noqa: PLC0415
     from geonode.estimation.image import Image  # noqa: PLC0415
     from geonode.estimation.maps import Maps  # noqa: PLC0415
-    from geonode.estimation.tables import csv_text  # noqa: PLC0415
     from geonode.spectra.quantities import quantity_of, require_quantity  # noqa: PLC0415
     from geonode.storage.document import write_text  # noqa: PLC0415
+    from geonode.storage.table import Table  # noqa: PLC0415
 
     if out is None:
         expected = "a store of maps, .zarr, for an image"
@@ -267,7 +268,5 @@ def _write_maps(
         ):
             maps.write(out, most, report, opened)
     note(f"maps of {rows} x {columns} pixels -> {out}")
-    write_text(
-        out.with_suffix(RECORD),
-        csv_text(["what", "value"], record(found, by, files, {}, user)),
-    )
+    facts = record(found, by, files, {}, user)
+    write_text(out.with_suffix(RECORD), Table.of_facts("record", "Record", facts).csv())

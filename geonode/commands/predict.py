@@ -1,6 +1,5 @@
 """Command `geonode predict`: spectra at any concentration."""
 
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -19,11 +18,12 @@ from geonode.commands.common import (
 )
 from geonode.errors import ParameterError
 from geonode.progress import bar
-from geonode.terminal import aligned, tell
+from geonode.terminal import tell
 
 if TYPE_CHECKING:
-    from geonode.estimation.model import SpectralModel
     from geonode.estimation.predicting import Sink
+    from geonode.spectra.series import Series
+    from geonode.storage.table import Table
 
 Wanted = Annotated[
     list[float] | None, typer.Option(metavar="NUMBER", help="Concentration; may be repeated.")
@@ -84,7 +84,7 @@ def predict(
     wanted = predicting.requested(concentration or [], at_range or [])
     model = SpectralModel.read(data)
     low, high = model.range
-    measured = f"{low:g} to {high:g} {model.series.unit}"
+    measured = f"{low:g} to {high:g} {model.series.labels['concentration_unit']}"
     outside = wanted[~model.is_inside(wanted)]
     if len(outside) and not extrapolate:
         expected = f"{measured}, the measured range; --extrapolate predicts beyond it"
@@ -113,7 +113,8 @@ def predict(
         echo_json({**about, "out": out and str(out), "spectra": rows})
         return
     if out is None:
-        tell("\n".join(_shown(model, rows)))
+        table = _summaries(model.series, rows)
+        tell("\n".join(table.lines(MOST_SHOWN, "--out writes all of them", 6)))
     else:
         tell(f"{len(rows)} spectra at {len(model.series.axis)} wavelengths -> {out}")
     tell(f"std: {said}")
@@ -121,15 +122,20 @@ def predict(
         tell(f"extrapolated: {beyond} of {len(rows)}, out of {measured}")
 
 
-def _shown(model: "SpectralModel", rows: list[dict[str, Any]]) -> Iterator[str]:
-    series = model.series
-    unit = series.unit
-    header = (f"concentration ({unit})", f"{series.signal_label} at its peak", series.axis_label)
-    lines = [(*header, "mean std", "")]
-    for row in rows[:MOST_SHOWN]:
-        numbers = [row["concentration"], row["peak"], row["peak_at"], row["mean_std"]]
-        flag = "extrapolated" if row["extrapolated"] else ""
-        lines.append((*(f"{number:.6g}" for number in numbers), flag))  # type: ignore[arg-type]
-    yield from aligned(lines)
-    if len(rows) > MOST_SHOWN:
-        yield f"and {len(rows) - MOST_SHOWN} more; --out writes all of them"
+def _summaries(series: "Series", rows: list[dict[str, Any]]) -> "Table":
+    """One line a predicted spectrum."""
+    from geonode.storage.table import Column, Table  # noqa: PLC0415
+
+    units = {"concentration": series.labels["concentration_unit"]}
+    names = {
+        "concentration": "concentration",
+        "peak": f"{series.signal_label} at its peak",
+        "peak_at": series.axis_label,
+        "mean_std": "mean std",
+    }
+    columns = [
+        Column(name, [row[key] for row in rows], units.get(key, "1"), exponent=True)
+        for key, name in names.items()
+    ]
+    columns.append(Column("", ["extrapolated" * row["extrapolated"] for row in rows]))
+    return Table("predicted", "Predicted spectra", columns)

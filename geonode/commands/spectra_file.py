@@ -2,23 +2,20 @@
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from ruamel.yaml.error import YAMLError
 
-from geonode.commands.common import (
-    AsJson,
-    Overwrite,
-    echo_json,
-    note,
-)
-from geonode.commands.shown import shown_errors, shown_unknowns, tell_checks
+from geonode.commands.common import MOST_SHOWN, AsJson, Overwrite, echo_json, note
 from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.progress import bar
-from geonode.terminal import aligned, tell
+from geonode.terminal import refuse, tell
+
+if TYPE_CHECKING:
+    from geonode.calibration.calibration_file import CalibrationFile
 
 ENDING = "_calibration"
 
@@ -156,14 +153,13 @@ def calibrate(
     control or the validation failed.
     """
     from geonode.calibration.calibration_file import CalibrationFile, model_of  # noqa: PLC0415
+    from geonode.calibration.results import brief_unknowns  # noqa: PLC0415
     from geonode.calibration.routine import Routine, about_series, unchanged  # noqa: PLC0415
     from geonode.reading.files import Choices  # noqa: PLC0415
     from geonode.reading.series_file import read_measured  # noqa: PLC0415
-    from geonode.report.calibration_files import (  # noqa: PLC0415
-        require_folder,
-        write_calibration,
-    )
-    from geonode.report.results import result_tables  # noqa: PLC0415
+    from geonode.report.calibration_files import write_calibration  # noqa: PLC0415
+    from geonode.report.calibration_tables import errors_table  # noqa: PLC0415
+    from geonode.storage.own_folder import require_folder  # noqa: PLC0415
 
     parameters = spectra_parameters(
         file,
@@ -192,8 +188,11 @@ def calibrate(
     failed = tell_checks(found)
     tell(found.model.sentence)
     if not series.is_of_one:
-        shown = shown_unknowns(found, result_tables(found)[0]) if routine.unknowns else []
-        tell("\n".join(["", *shown_errors(found.model), *([""] if shown else []), *shown]))
+        shown = ("RMSEP, combined", "RMSEP, PLS of each substance", "RMSEP, PLS2", "best method")
+        tell("\n".join(["", *errors_table(found.model).only("substance", *shown).lines()]))
+    if routine.unknowns:
+        lines = brief_unknowns(found).lines(MOST_SHOWN, "in the table of unknowns")
+        tell("\n".join(["", *lines]))
     by = f", unknowns estimated by {found.method}" if routine.unknowns else ""
     note(f"{found.model.counted} calibrated{by} -> {folder / 'index.html'}")
     if failed:
@@ -225,6 +224,7 @@ def next_levels(
     from geonode.mixtures.next_compositions import propose_mixtures  # noqa: PLC0415
     from geonode.posterior.next_levels import propose  # noqa: PLC0415
     from geonode.reading.series_file import read_measured  # noqa: PLC0415
+    from geonode.storage.table import Column, Table  # noqa: PLC0415
 
     parameters = spectra_parameters(
         file,
@@ -253,11 +253,21 @@ def next_levels(
             rows = [{"concentration": one.pop("amounts")[0], **one} for one in rows]
         echo_json(content | {"next": rows})
         return
-    lines = [[*series.named, "error there", "gain"]]
-    for one in found:
-        amounts = [f"{amount:.4g}" for amount in one.amounts]
-        lines.append([*amounts, f"{one.expected_error:.3g}", f"{one.gain:.0%}"])
-    tell("\n".join(aligned(lines)))
+    amounts = zip(*(one.amounts for one in found), strict=True)
+    columns = [Column(*one) for one in zip(series.named, amounts, strict=True)]
+    columns.append(Column("error there", [one.expected_error for one in found], digits=3))
+    columns.append(Column("gain", [f"{one.gain:.0%}" for one in found]))
+    tell("\n".join(Table("next", "What to measure next", columns).lines()))
+
+
+def tell_checks(found: "CalibrationFile[Any]") -> bool:
+    """Report how controls and validation came out, failed ones in red; whether one failed."""
+    for control in found.controls:
+        (tell if control.passed else refuse)(control.sentence(found.unit))
+    for judged in found.validations:
+        (refuse if judged.fails else tell)(judged.sentence(found.unit))
+    passed = [control.passed for control in found.controls]
+    return not all(passed) or any(judged.fails for judged in found.validations)
 
 
 def spectra_parameters(file: Path, **options: Any) -> SpectraParameters:

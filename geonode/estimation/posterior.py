@@ -46,7 +46,7 @@ BATCH_ON_CPU, BATCH_ON_DEVICE = 256, 16_384
 CPU = torch.device("cpu")
 
 Pairs = list[tuple[float, float]]
-Column = Float[Tensor, "spectrum"]
+PerSpectrum = Float[Tensor, "spectrum"]
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class Law:
             mode, mean, deviation, [_by_probability(one) for one in modes], sets, p_value
         )
 
-    def mode(self, found: Posteriors) -> Column:
+    def mode(self, found: Posteriors) -> PerSpectrum:
         """Modes of posteriors, see `Estimates`."""
         probability = found.probability
         between = probability @ self._inside.double() >= EVIDENCE
@@ -242,7 +242,7 @@ class Law:
         top = _first_largest(torch.where(self._inside == between[:, None], density, -1.0))
         return self._peaks(density, torch.arange(len(top), device=self.place), top)
 
-    def _peaks(self, density: Tensor, rows: Tensor, tops: Tensor) -> Column:
+    def _peaks(self, density: Tensor, rows: Tensor, tops: Tensor) -> PerSpectrum:
         """Concentrations at the tops of parabolas through ln density at nodes and their neighbours.
 
         So they move with the density, not from node to node. A node at an end of the range, or of
@@ -289,7 +289,7 @@ class Law:
 
     def _ends(
         self, density: Tensor, least: Tensor, rows: Tensor, nodes: Tensor, step: int
-    ) -> Column:
+    ) -> PerSpectrum:
         """Ends of parts of sets: between their outermost nodes and the next ones, by the density.
 
         At an end of the levels, where the least density changes, and of the range, they are the
@@ -305,7 +305,7 @@ class Law:
         is_edge = (others == nodes) | (self._inside[nodes] != self._inside[others])
         return torch.where(is_edge, edge, between)
 
-    def p_values(self, nearest: Column, residual: Column) -> Column:
+    def p_values(self, nearest: PerSpectrum, residual: PerSpectrum) -> PerSpectrum:
         """Combined p-values of distances from the curve and residuals in other directions."""
         curve, tiny = self.curve, np.finfo(float).tiny
         freedom, directions = curve.training / 2 + 1, curve.scores.shape[1]

@@ -2,11 +2,10 @@
 
 A table has one row per value, so that rows are written as they are computed. With columns for the
 uncertainty geonode cannot read it back as spectra; without them it can. An artifact has the same
-values as arrays by concentration and wavelength. Computed numbers have `DIGITS` significant digits
+values as arrays by concentration and wavelength. Computed numbers have six significant digits
 in a table, concentrations and wavelengths as many as they need.
 """
 
-import csv
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -24,14 +23,12 @@ from geonode.parameter_types import Format
 from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.reading.headers import role
-from geonode.spectra.series import labelled
-from geonode.spectra.table import shortest
 from geonode.storage.atomic import replacing
+from geonode.storage.table import Column, Table, shortest
 
 BLOCK_SPECTRA = 256
 COPIES = 4  # arrays of the size of a block's factors: those of every kind and of their mixture
 MOST_CONCENTRATIONS = 100_000
-DIGITS = 6
 _OPTIONS = "options"
 
 
@@ -203,26 +200,29 @@ class PredictedFile:
     @contextmanager
     def _table(self) -> Iterator[Sink]:
         """One row per value."""
-        labels, names = self.model.series.labels, [*self._names]
-        axis = labels["axis"] if role(labels["axis"]) == "axis" else "wavelength"  # for readers
-        level = labelled("concentration", labels["concentration_unit"])
-        flag = [] if self.only_signal else ["extrapolated"]
-        header = [level, labelled(axis, labels["axis_unit"]), *names, *flag]
+        labels = self.model.series.labels
+        name = labels["axis"] if role(labels["axis"]) == "axis" else "wavelength"  # for readers
         wavelengths = [shortest(number) for number in self.model.series.axis]
-        computed = f",%.{DIGITS}g" * len(names)
+        axis, count = Column(name, wavelengths, labels["axis_unit"]), len(wavelengths)
         with (
             replacing(self.path) as temporary,
             temporary.open("w", encoding="utf-8", newline="") as stream,
         ):
-            csv.writer(stream, lineterminator="\n").writerow(header)
 
             def write(block: PredictedBlock) -> None:
-                numbers = np.stack(block.values[: len(names)], axis=-1)
                 for place, concentration in enumerate(block.concentrations):
-                    last = f",{str(block.extrapolated[place]).lower()}" if flag else ""
-                    row = f"{shortest(concentration)},%s{computed}{last}\n"
-                    values = zip(wavelengths, numbers[place].tolist(), strict=True)
-                    stream.writelines(row % (wavelength, *value) for wavelength, value in values)
+                    level = [shortest(concentration)] * count
+                    columns = [Column("concentration", level, labels["concentration_unit"]), axis]
+                    values = (values[place] for values in block.values)
+                    columns += [
+                        Column(name, of_one, exponent=True)
+                        for name, of_one in zip(self._names, values, strict=False)
+                    ]
+                    if not self.only_signal:
+                        beyond = bool(block.extrapolated[place])
+                        columns.append(Column("extrapolated", [beyond] * count))
+                    text = Table("predicted", "Predicted spectra", columns)
+                    stream.write(text.csv(header=block.start + place == 0))
 
             yield write
 

@@ -11,7 +11,6 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float
 
 from geonode.calibration.intervals import Sets, are_held
@@ -38,6 +37,7 @@ from geonode.learning.predicted import Predicted
 from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, level_names
+from geonode.storage.table import Column, Table
 
 GEONODE, PUBLISHED = "geonode", "published method"
 CHOSEN = "baseline chosen inside"
@@ -68,10 +68,11 @@ class LeftOutEstimates:
 
     def csv(self) -> str:
         """Posterior density of the concentration of every left-out level, as a table."""
-        columns = ["concentration", "density"]
-        parts = [pd.DataFrame(one.T, columns=columns) for one in self.densities]
-        table = pd.concat(parts, keys=level_names(self.levels), names=["level", "cell"])
-        return csv_text(table.reset_index("level"))
+        counts = [one.shape[1] for one in self.densities]
+        levels = Column("level", np.repeat(level_names(self.levels), counts))
+        both = zip(("concentration", "density"), np.hstack(self.densities), strict=True)
+        columns = [levels, *(Column(*one, exponent=True) for one in both)]
+        return Table("posterior", "Posterior densities of left-out levels", columns).csv()
 
     def summary(self) -> dict[str, Any]:
         """Errors and coverage, overall and by level, for the metrics of a pipeline."""
@@ -213,7 +214,8 @@ class Evaluation:
             "predicted": self.spectra.ravel(),
             name_of_band: half_width.ravel(),
         }
-        return csv_text(pd.DataFrame(columns))
+        numbers = [Column(*one, exponent=True) for one in columns.items()]
+        return Table("predictions", "Left-out levels", numbers).csv()
 
     @property
     def row(self) -> dict[str, float | None]:
@@ -345,15 +347,11 @@ def rows_of(job: Job, report: Progress = silent) -> list[dict[str, Any]]:
 
 def metric_csv(model: SpectralModel) -> str:
     """Posterior of sqrt(g) over concentration; the header alone without a posterior."""
-    columns = ["concentration", "sqrt_g", "deviation"]
+    names = ["concentration", "sqrt_g", "deviation"]
     levels = model.series.concentrations
     places = np.union1d(levels, np.linspace(levels[0], levels[-1], METRIC_PLACES))
     places = places[places > 0]
     metric = model.predict(places).sqrt_metric if model.has_posterior else None
-    rows = None if metric is None else np.column_stack([places, *metric])
-    return csv_text(pd.DataFrame(rows, columns=columns))
-
-
-def csv_text(table: pd.DataFrame) -> str:
-    """CSV table with numbers of six significant digits."""
-    return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+    numbers = np.empty((3, 0)) if metric is None else np.stack([places, *metric])
+    columns = [Column(*one, exponent=True) for one in zip(names, numbers, strict=True)]
+    return Table("metric_posterior", "Posterior of sqrt(g)", columns).csv()

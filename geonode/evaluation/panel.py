@@ -29,8 +29,8 @@ from geonode.reading.folder import parameters_of_folder
 from geonode.reading.series_file import read_series_csv
 from geonode.spectra.series import Series
 from geonode.spectra.table import FEWEST_LEVELS
-from geonode.storage.atomic import write_bytes
-from geonode.storage.document import cell
+from geonode.storage.document import write_text
+from geonode.storage.table import Column, Table
 
 COLUMNS = (
     *("series", "levels", "wavelengths", "method", "seed", "rmse", "q2", "mean_r2", "pooled_r2"),
@@ -158,10 +158,11 @@ class Panel:
         Raises:
             ArtifactError: the operating system refuses.
         """
-        table = self.table
-        for texts in ("series", "error"):
-            table[texts] = table[texts].map(cell, na_action="ignore")
-        write_bytes(out, table.to_csv(index=False, lineterminator="\n").encode())
+        columns = [
+            Column(name, values.tolist(), digits=None, exponent=True)
+            for name, values in self.table.items()
+        ]
+        write_text(out, Table("panel", "Methods on every series", columns).csv())
 
     def overview(self) -> pd.DataFrame:
         """The scores that matter, one row for every series, for the screen."""

@@ -20,6 +20,7 @@ from geonode.learning.adam import BatchedAdam, learning_rates
 from geonode.learning.checkpoint import Checkpoints
 from geonode.learning.monitor import Monitor
 from geonode.progress import Progress, silent
+from geonode.storage.table import Column, Table
 
 FINITE_CHECK_EPOCHS = 50
 WARM_UP = 3  # steps before one is captured
@@ -218,11 +219,17 @@ def history_csv(
         parameters: parameters of the training. The rate is that of the metric, or of the decoder
             if decoders are trained alone; all models have the same.
     """
+    last, models = len(history) - 1, history.shape[2]
+    kept = [epoch for epoch in range(last + 1) if epoch % LOGGED_EPOCHS == 0 or epoch == last]
     rates = learning_rates(parameters.learning_rate, parameters.epochs)
-    lines = [",".join(("epoch", "fold", "member", *terms, "learning_rate"))]
-    for model, of_model in enumerate(history.movedim(2, 0)):
-        for epoch, values in enumerate(of_model.tolist()):
-            if epoch % LOGGED_EPOCHS == 0 or epoch == len(of_model) - 1:
-                numbers = ",".join(f"{number:.6g}" for number in (*values, rates[epoch]))
-                lines.append(f"{epoch},{model % folds},{model // folds},{numbers}")
-    return "\n".join(lines) + "\n"
+    of_terms = history[kept].movedim(2, 0).flatten(0, 1).T.tolist()
+    numbers = dict(zip(terms, of_terms, strict=True))
+    numbers["learning_rate"] = [rates[epoch] for epoch in kept] * models
+    model = [one for one in range(models) for _ in kept]
+    columns = [
+        Column("epoch", kept * models),
+        Column("fold", [one % folds for one in model]),
+        Column("member", [one // folds for one in model]),
+        *(Column(name, values, exponent=True) for name, values in numbers.items()),
+    ]
+    return Table("history", "Losses of every model", columns).csv()

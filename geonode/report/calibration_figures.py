@@ -1,151 +1,136 @@
-"""Figures of the page of a calibration; its script fills those that follow a control."""
+"""Figures of the pages of calibrations, and data of those that the script of the page fills."""
 
+import base64
+from itertools import combinations, pairwise
 from typing import Any
 
 import altair as alt
 import numpy as np
-from jaxtyping import Int
+import torch
+from jaxtyping import Float, Int
+from scipy.spatial import ConvexHull
 
 from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.limits import Line
 from geonode.calibration.one_substance import OneSubstance
+from geonode.calibration.several_substances import COMPARED, SeveralSubstances
 from geonode.calibration.verdict import NAMES
+from geonode.report.calibration_tables import limit_text
 from geonode.report.kit import (
     INK,
+    LINE,
     MODEL,
+    MOST_IN_LEGEND,
     MUTED,
-    NAMED,
     SECOND,
     Figure,
     band_layers,
+    by_level,
     choice,
     concentration,
     keyed,
     marks,
     sample,
+    wrapped,
     x_axis,
     y_axis,
     zoom,
 )
-from geonode.report.series_figures import (
-    by_level,
-    metric_figure,
-    spectra_figure,
-    spectrum_chart,
-)
-from geonode.spectra.series import labelled
-from geonode.wording import quantity
+from geonode.spectra.series import Series, labelled
+from geonode.wording import number, quantity
 
-DRAWN, MOST_NUMBERS = 500, 30_000
-"""Wavelengths at which spectra are drawn, at most, and numbers of all predicted spectra."""
-
-DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1}
+DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1, "tooltip": True}
+HOLLOW = DOTS | {"shape": "square", "filled": False}
 DASHES = [6, 4]
 
+AT_MOST, OF_PREDICTIONS = 500, 30_000
+"""Wavelengths at which spectra are drawn, at most, and numbers of all predicted spectra."""
 
-def drawn_places(file: CalibrationFile[OneSubstance]) -> Int[np.ndarray, "drawn"]:
-    """Wavelengths that are drawn: even ones, and that of the straight line."""
-    most = min(DRAWN, MOST_NUMBERS // len(file.model.places))
-    return np.union1d(sample(len(file.series.axis), most), [file.model.place])
+CELLS, OF_SURFACES, SURFACE_NUMBERS = 12, 120, 100_000
+"""Cells of a response surface along an amount, its wavelengths at most, and numbers of all."""
 
-
-def figures(file: CalibrationFile[OneSubstance]) -> dict[str, Figure]:
-    """All figures by name."""
-    found = [
-        _true(file),
-        spectra_figure(file.series, drawn_places(file)),
-        _curve(file),
-        _residuals(file),
-        _regression(file),
-        _influence(file),
-        _components(file),
-        _predicted(file),
-        _metric(file),
-    ]
-    return {figure.name: figure for figure in found}
+CUT_BEYOND = 10.0
+"""Times the smallest RMSEP, beyond which the bar of a method is cut."""
 
 
-def _true(file: CalibrationFile[OneSubstance]) -> Figure:
-    """Estimated over true concentration of the left-out levels."""
-    found, levels = file.model.calibration, file.series.concentrations
-    names = {"geonode": "geonode, 90% set"}
-    if found.method != "geonode":
-        names[found.method] = f"{file.method}, 90% interval"
-    estimates = [
-        (key, level, value)
-        for key in names
-        for level, value in zip(levels, found.verdict.by_key(key).estimates, strict=True)
-    ]
-    intervals = [
-        (key, level, *ends)
-        for key in names
-        for level, parts in zip(levels, found.sets[key], strict=True)
-        for ends in parts
-    ]
-    label = labelled("concentration", file.unit)
-    x = concentration(alt.X, "level", f"true {label}", levels)
-    estimated, low, same = (
-        concentration(alt.Y, one, f"estimated {label}", levels)
-        for one in ("estimated", "low", "level")
+def left_out(
+    name: str,
+    amount: str,
+    true: Float[np.ndarray, "sample"],
+    estimates: dict[str, tuple[Any, Any]],
+    size: int,
+) -> Figure:
+    """Left-out estimates over true amounts, and the line where both are the same.
+
+    Args:
+        name: of the figure.
+        amount: name of the amount with its unit.
+        true: of every sample.
+        estimates: by the name in the legend, at most two: amounts, and the parts of the 90% set of
+            every sample or None; the first ones are drawn as dots, the others as squares.
+        size: of dots.
+    """
+    x = concentration(alt.X, "true", f"true {amount}", true)
+    y, low, same = (
+        concentration(alt.Y, one, f"estimated {amount}", true)
+        for one in ("estimated", "low", "true")
     )
-    part = keyed({name: MODEL if key == "geonode" else SECOND for key, name in names.items()})
-    layers = [marks("line", x, same, table="ends", color=MUTED, strokeDash=DASHES, strokeWidth=1)]
-    thick, thin = {"strokeWidth": 6, "opacity": 0.35}, {"strokeWidth": 1.5}
-    circle, square = DOTS, {"shape": "square", "filled": False, "size": 80, "opacity": 1}
-    for key, name in names.items():
-        bar, dot = (thick, circle) if key == "geonode" else (thin, square)
-        where = alt.datum.method == key
-        bars = {"table": "intervals", "where": where, **bar}
-        points = {"table": "estimates", "where": where, "tooltip": True, **dot}
-        layers.insert(1, part(name, "rule", x, low, alt.Y2("high"), **bars))  # below all points
-        layers.append(part(name, "point", x, estimated, **points))
+    part = keyed(dict(zip(estimates, (MODEL, SECOND), strict=False)))
+    dashed = {"color": MUTED, "strokeDash": DASHES, "strokeWidth": 1}
+    bars, points = [marks("line", x, same, table="ends", **dashed)], []
+    tables: dict[str, Any] = {"ends": {"true": [true.min(), true.max()]}}
+    styles = [
+        (DOTS, {"strokeWidth": 6, "opacity": 0.35}),
+        (HOLLOW, {"strokeWidth": 1.5}),
+    ]
+    for place, (label, (amounts, sets)) in enumerate(estimates.items()):
+        dot, bar = styles[place]
+        tables[f"estimates_{place}"] = {"true": true, "estimated": amounts}
+        points.append(
+            part(label, "point", x, y, table=f"estimates_{place}", **dot | {"size": size})
+        )
+        if sets is not None:
+            ends = [(at, *one) for at, parts in zip(true, sets, strict=True) for one in parts]
+            columns = zip(("true", "low", "high"), zip(*ends, strict=True), strict=True)
+            tables[f"sets_{place}"] = dict(columns)
+            bars.append(part(label, "rule", x, low, alt.Y2("high"), table=f"sets_{place}", **bar))
+    what = f"left-out estimates over true {amount}, with 90% intervals"
+    return Figure(name, what, alt.layer(*bars, *points), tables, 400 if size > 40 else 300)
 
-    def columns(names: tuple[str, ...], rows: list[Any]) -> dict[str, Any]:
-        return dict(zip(names, zip(*rows, strict=True), strict=True))
 
-    tables = {
-        "estimates": columns(("method", "level", "estimated"), estimates),
-        "intervals": columns(("method", "level", "low", "high"), intervals),
-        "ends": {"level": levels[[0, -1]]},
-    }
-    what = "left-out levels: estimated over true concentration, with 90% intervals"
-    return Figure("true", what, alt.layer(*layers), tables, 400)
-
-
-def _curve(file: CalibrationFile[OneSubstance]) -> Figure:
+def curve(model: OneSubstance) -> Figure:
     """Signal over concentration at one wavelength."""
-    label, predicted, line = file.series.signal_label, "geonode, 90% interval", "straight line"
-    title = labelled("concentration", file.unit)
-    x = concentration(alt.X, "concentration", title, file.series.concentrations)
+    label, predicted, line = model.series.signal_label, "geonode, 90% interval", "straight line"
+    title = labelled("concentration", model.series.unit)
+    x = concentration(alt.X, "concentration", title, model.series.concentrations)
     signal, straight = y_axis("signal", label), y_axis("line", label)
     part = keyed({"measured": INK, predicted: MODEL, line: SECOND})
     chart = alt.layer(
         *band_layers(part, predicted, x, label),
         part(line, "line", x, straight, strokeDash=DASHES),
-        part("measured", "point", x, signal, table="measured", tooltip=True, **DOTS),
+        part("measured", "point", x, signal, table="measured", **DOTS),
     )
     what = "signal over concentration at the chosen wavelength"
     return Figure("curve", what, chart, {"curve": {}, "measured": {}})
 
 
-def _residuals(file: CalibrationFile[OneSubstance]) -> Figure:
+def residuals(model: OneSubstance) -> Figure:
     """Errors of the left-out levels by a method that the reader chooses."""
-    levels, used = file.series.concentrations, file.model.calibration.method
-    methods = file.model.calibration.verdict.methods
+    levels, used = model.series.concentrations, model.calibration.method
+    methods = model.calibration.verdict.methods
     rows = {
         "method": np.repeat([method.key for method in methods], len(levels)),
         "level": np.tile(levels, len(methods)),
         "error": np.concatenate([method.estimates - levels for method in methods]),
     }
-    label = labelled("concentration", file.unit)
-    x, y = (
-        concentration(alt.X, "level", label, levels),
-        y_axis("error", f"estimated − true {label}"),
-    )
+    label = labelled("concentration", model.series.unit)
+    x = concentration(alt.X, "level", label, levels)
+    y = y_axis("error", f"estimated − true {label}")
     options = {method.key: method.name for method in methods}
     chart = (
         alt.layer(
             marks("rule", x, y, alt.Y2Datum(0), color=SECOND, strokeWidth=2),
-            marks("point", x, y, color=SECOND, tooltip=True, **DOTS),
+            marks("point", x, y, color=SECOND, **DOTS),
         )
         .add_params(choice("method", "method", options, used))
         .transform_filter("datum.method == method")
@@ -154,9 +139,9 @@ def _residuals(file: CalibrationFile[OneSubstance]) -> Figure:
     return Figure("residuals", what, chart, {"residuals": rows}, 260)
 
 
-def _regression(file: CalibrationFile[OneSubstance]) -> Figure:
+def regression(model: OneSubstance) -> Figure:
     """Regression vector over the axis, with the spectra in grey."""
-    series, found, at = file.series, file.model.diagnostics, drawn_places(file)
+    series, found, at = model.series, model.diagnostics, drawn_places(model)
     name, along = f"regression vector of {NAMES[found.key]}", {"wavelength": series.axis[at]}
     part = keyed({name: MODEL, "spectra": MUTED})
     x, each = x_axis("wavelength", series.axis_label), alt.Detail("level", type="nominal")
@@ -178,21 +163,21 @@ def _regression(file: CalibrationFile[OneSubstance]) -> Figure:
     return Figure("regression", f"{name} over the axis, with the spectra", chart, tables, 300)
 
 
-def _influence(file: CalibrationFile[OneSubstance]) -> Figure:
+def influence(model: OneSubstance) -> Figure:
     """Q residual over leverage of every level, with their limits."""
-    found = file.model.diagnostics
+    found = model.diagnostics
     x = x_axis("leverage", "leverage").scale(nice=True, zero=False, padding=24)
     y = y_axis("q", "Q residual", zero=True)
     dashed = {"color": SECOND, "strokeDash": DASHES, "strokeWidth": 1.5}
     chart = alt.layer(
-        marks("point", x, y, color=MODEL, tooltip=True, **DOTS),
+        marks("point", x, y, color=MODEL, **DOTS),
         marks("text", x, y, alt.Text("level", type="nominal"), table="named", color=INK, dy=-11),
         marks("rule", x, table="leverage_limit", **dashed),
         marks("rule", y, table="q_limit", **dashed),
     )
-    levels = [quantity(level, file.unit) for level in file.series.concentrations.tolist()]
+    levels = [quantity(level, model.series.unit) for level in model.series.concentrations.tolist()]
     samples = {"level": levels, "leverage": found.leverages, "q": found.residuals}
-    named = found.inside if len(levels) > NAMED else np.zeros(len(levels), bool)
+    named = found.inside if len(levels) > MOST_IN_LEGEND else np.zeros(len(levels), bool)
     tables = {
         "samples": samples,
         "named": {key: np.array(column)[~named] for key, column in samples.items()},
@@ -203,16 +188,16 @@ def _influence(file: CalibrationFile[OneSubstance]) -> Figure:
     return Figure("influence", what, chart, tables, 280)
 
 
-def _components(file: CalibrationFile[OneSubstance]) -> Figure:
+def component_errors(model: OneSubstance) -> Figure:
     """Error of left-out levels over the number of components."""
-    found = file.model.diagnostics
+    found = model.diagnostics
     part = keyed({NAMES[key]: MODEL if key == found.key else SECOND for key in found.rmsecv})
     x = alt.X("components", type="quantitative").scale(nice=False, padding=20)
-    x, y = x.axis(tickMinStep=1), y_axis("error", labelled("RMSECV", file.unit), zero=True)
+    x, y = x.axis(tickMinStep=1), y_axis("error", labelled("RMSECV", model.series.unit), zero=True)
     layers = [
         part(NAMES[key], kind, x, y, table=key, **style)
         for key in found.rmsecv
-        for kind, style in (("line", {}), ("point", DOTS | {"tooltip": True}))
+        for kind, style in (("line", {}), ("point", DOTS))
     ]
     layers.append(marks("rule", x, table="used", color=INK, strokeDash=DASHES, strokeWidth=1.5))
     tables: dict[str, Any] = {
@@ -224,19 +209,174 @@ def _components(file: CalibrationFile[OneSubstance]) -> Figure:
     return Figure("components", what, alt.layer(*layers), tables, 260)
 
 
-def _predicted(file: CalibrationFile[OneSubstance]) -> Figure:
+def predicted(model: OneSubstance) -> Figure:
     """A predicted spectrum with its band."""
-    chart = spectrum_chart(file.series, "predicted, 90% interval", measured=False)
+    name, series = "predicted, 90% interval", model.series
+    x = x_axis("wavelength", series.axis_label)
+    chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, series.signal_label))
     what = "predicted spectrum with its 90% interval"
     return Figure("predicted", what, chart.add_params(zoom()), {"spectrum": {}})
 
 
-def _metric(file: CalibrationFile[OneSubstance]) -> Figure:
-    """Posterior of sqrt(g) between the end levels, beyond which the predictor extrapolates."""
-    found = file.model.predictions.sqrt_metric
-    assert found is not None  # the predictor has a posterior
-    levels = file.series.concentrations
-    inside = (file.model.places > levels[0]) & (file.model.places < levels[-1])
-    columns = {"concentration": file.model.places, "sqrt_g": found[0], "deviation": found[1]}
-    table = {name: column[inside] for name, column in columns.items()}
-    return metric_figure(table, levels, file.unit)
+def rmsep_bars(model: SeveralSubstances, place: int) -> Figure:
+    """Errors of left-out samples by method, whose labels have the numbers."""
+    errors = {key: float(of[place]) for key, of in model.calibration.rmsep.items()}
+    shown = {key: errors[key] for key in COMPARED}
+    best, most = model.calibration.verdict[place], CUT_BEYOND * min(shown.values())
+    table = {
+        "method": [f"{COMPARED[key]} {number(error, 3)}" for key, error in shown.items()],
+        "error": [min(error, most) for error in shown.values()],
+        "kind": ["all" if key == "combined" else "best" if key == best else "" for key in shown],
+    }
+    title = labelled("RMSEP", model.series.units[place])
+    x = x_axis("error", title).scale(domain=[0, min(most, max(shown.values())) or 1.0])
+    y = alt.Y("method", type="nominal").sort(None).title(None)
+    colour = alt.Color("kind", type="nominal").legend(None)
+    scale = alt.Scale(domain=["all", "best", ""], range=[MODEL, SECOND, MUTED])
+    chart = alt.layer(marks("bar", x, y, colour.scale(scale), height={"band": 0.6}))
+    what = f"errors of {model.series.named[place]} in left-out samples by method"
+    return Figure(f"methods_{place}", what, chart, {"methods": table}, 300)
+
+
+def pure_spectrum(model: SeveralSubstances, place: int) -> Figure:
+    """Spectrum of one substance: derivative of the signal by its amount, at the centre."""
+    series, at = model.series, sample(len(model.series.axis), AT_MOST)
+    name, unit = series.substances[place], series.units[place]
+    x, line = x_axis("wavelength", series.axis_label), "change, 90% interval"
+    title = f"d {series.labels['signal']} / d {labelled(name, unit)}"
+    chart = alt.layer(
+        *band_layers(keyed({line: MODEL}), line, x, title),
+        marks("rule", alt.YDatum(0), table="ends", color=MUTED, strokeDash=DASHES),
+    ).add_params(zoom())
+    found, half = model.pure[at, place], model.pure_half_widths[at, place]
+    ends = {"low": found - half, "high": found + half}
+    tables = {
+        "pure": {"wavelength": series.axis[at], "predicted": found, **ends},
+        "ends": {"predicted": [0.0]},
+    }
+    what = f"spectrum of {name}: change of the signal per amount at the mean composition"
+    return Figure(f"pure_{place}", what, chart, tables, 300)
+
+
+def _pair_axes(model: SeveralSubstances, one: int, other: int) -> tuple[alt.X, alt.Y]:
+    """Axes of the amounts of two substances."""
+    x, y = x_axis("x", model.series.named[one]), y_axis("y", model.series.named[other])
+    return x.scale(nice=False, zero=False, padding=8), y.scale(nice=False, zero=False, padding=8)
+
+
+def _pair_amounts(model: SeveralSubstances, one: int, other: int) -> dict[str, Any]:
+    amounts = model.series.amounts
+    return {"sample": model.series.samples, "x": amounts[:, one], "y": amounts[:, other]}
+
+
+def surface(model: SeveralSubstances, one: int, other: int) -> Figure:
+    """Signal over the amounts of two substances; the script gives its cells."""
+    x, y = _pair_axes(model, one, other)
+    labels = model.series.labels
+    title = wrapped(labelled(labels["signal"], labels["signal_unit"]))
+    signal = alt.Color("signal", type="quantitative").scale(scheme="viridis", zero=False)
+    signal = signal.legend(title=title, gradientLength=alt.ExprRef("width / 2"))
+    chart = alt.layer(
+        marks("rect", x, y, alt.X2("x2"), alt.Y2("y2"), signal),
+        marks("point", x, y, table="samples", color=INK, stroke="white", **DOTS),
+    )
+    what = f"signal over the amounts of {model.series.named[one]} and {model.series.named[other]}"
+    tables = {"cells": {}, "samples": _pair_amounts(model, one, other)}
+    return Figure(f"surface_{one}_{other}", what, chart, tables, 320)
+
+
+def design(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> Figure:
+    """Amounts of two substances in the samples, their hull, and the estimates of unknowns."""
+    x, y = _pair_axes(file.model, one, other)
+    names, colours = file.series.named, {"samples": INK}
+    tables: dict[str, Any] = {
+        "samples": _pair_amounts(file.model, one, other),
+        "hull": _hull(file.series.amounts[:, [one, other]]),
+    }
+    if found := [each for _, of_file in file.unknowns for each in of_file if each.fits]:
+        x_of, y_of = ([each.numbers[at][0] for each in found] for at in (one, other))
+        tables["unknowns"] = {"sample": [each.name for each in found], "x": x_of, "y": y_of}
+        colours["unknowns"] = MODEL
+    part = keyed(colours)
+    ends = alt.X2("x2"), alt.Y2("y2")
+    chart = alt.layer(
+        marks("rule", x, y, *ends, table="hull", color=LINE, strokeWidth=2),
+        *(part(key, "point", x, y, table=key, **DOTS) for key in colours),
+    )
+    what = f"amounts of {names[one]} and {names[other]} in the samples, and their convex hull"
+    return Figure(f"design_{one}_{other}", what, chart, tables, 260)
+
+
+def _hull(amounts: Float[np.ndarray, "sample 2"]) -> dict[str, list[float]]:
+    """Sides of the convex hull of amounts."""
+    low, ranges = amounts.min(axis=0), np.ptp(amounts, axis=0)
+    corners = amounts[ConvexHull((amounts - low) / ranges).vertices]
+    sides = [(*a, *b) for a, b in pairwise([*corners.tolist(), corners[0].tolist()])]
+    return {name: [side[at] for side in sides] for at, name in enumerate(("x", "y", "x2", "y2"))}
+
+
+def drawn_places(model: OneSubstance) -> Int[np.ndarray, "drawn"]:
+    """Wavelengths that are drawn: even ones, and that of the straight line."""
+    most = min(AT_MOST, OF_PREDICTIONS // len(model.places))
+    return np.union1d(sample(len(model.series.axis), most), [model.place])
+
+
+def curves(model: OneSubstance) -> dict[str, Any]:
+    """Signals over concentration: measured, predicted, and straight lines, by wavelength."""
+    series, drawn, predictions = model.series, drawn_places(model), model.predictions
+    _, half = predictions.band
+    return {
+        **_drawn_axis(model.series, drawn),
+        "levels": series.concentrations,
+        "measured": _base64(series.signal[:, drawn]),
+        "places": model.places,
+        "predicted": _base64(predictions.spectra[:, drawn]),
+        "half": _base64(half[:, drawn]),
+        "lines": [_fitted_line(model, place) for place in drawn.tolist()],
+    }
+
+
+def surfaces(model: SeveralSubstances) -> dict[str, Any]:
+    """Signals in cells over the amounts of every two substances, at means of the others."""
+    forward, design = model.calibration.forward, model.calibration.design
+    count = len(design.names)
+    pairs = [*combinations(range(count), 2)]
+    amounts = np.tile(model.centre, (len(pairs), CELLS, CELLS, 1))
+    middles = (np.arange(CELLS) + 0.5) / CELLS
+    for place, (one, other) in enumerate(pairs):
+        amounts[place, ..., one] = design.low[one] + middles * design.ranges[one]
+        amounts[place, ..., other] = (design.low[other] + middles * design.ranges[other])[:, None]
+    scores = forward.surface.at(torch.from_numpy(amounts.reshape(-1, count)))[0].numpy()
+    most = max(2, min(OF_SURFACES, SURFACE_NUMBERS // len(scores)))
+    at = sample(len(model.series.axis), most)
+    signal = forward.mean[at] + scores @ forward.directions[at].T
+    return {
+        **_drawn_axis(model.series, at),
+        "start": int(np.ptp(signal, axis=0).argmax()),
+        "pairs": pairs,
+        "cells": CELLS,
+        "low": design.low,
+        "ranges": design.ranges,
+        "signal": _base64(signal),
+    }
+
+
+def _drawn_axis(series: Series, at: Int[np.ndarray, "drawn"]) -> dict[str, Any]:
+    unit = series.labels["axis_unit"]
+    return {"axis": series.axis[at], "axisUnit": "" if unit == "1" else unit}
+
+
+def _base64(values: Float[np.ndarray, "..."]) -> str:
+    """Numbers as little-endian floats of four bytes, in base64."""
+    return base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode()
+
+
+def _fitted_line(model: OneSubstance, place: int) -> list[float | str]:
+    """Intercept, slope and R² of the line at a wavelength, and its limit of detection in words."""
+    line = Line.of(model.series, place)
+    limit = line.limit()
+    detection = limit_text(limit.detection, model.series.unit)
+    if limit.detection is None:
+        detection += f": {limit.said}"
+    numbers = (line.intercept, line.slope, line.r2)
+    return [*(float(f"{one:.6g}") for one in numbers), detection]

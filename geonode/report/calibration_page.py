@@ -1,110 +1,150 @@
-"""The page of a calibration."""
+"""The page of a calibration: the sections of one substance, and those of several."""
 
 import shlex
+from collections.abc import Iterable
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.one_substance import OneSubstance
+from geonode.calibration.several_substances import SeveralSubstances
 from geonode.calibration.verdict import NAMES
-from geonode.report.calibration_data import page_json
-from geonode.report.calibration_figures import drawn_places, figures
+from geonode.report import calibration_figures as figures
 from geonode.report.calibration_tables import (
-    components_said,
-    coverage,
-    said_limit,
+    coverage_text,
+    limit_text,
+    with_geonode,
 )
-from geonode.report.kit import Figure
-from geonode.report.page import Markup, Part, Section, escaped, page, parts_html
-from geonode.report.table import Cell, Table
+from geonode.report.kit import Figure, spectra_figure
+from geonode.report.page import Code, Note, Page, Part, Section, SideBySide, Slider, Statement
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import labelled
-from geonode.wording import number
-
-GENERATOR = "geonode calibrate"
-
-NEXT = (
-    "Where the predicted spectrum is least certain. The gain is how much this standard should "
-    "reduce the total error."
-)
-CHOSEN = "The method is chosen by these same errors: expect slightly more in use."
-GEOMETRY = (
-    "The learned metric: where √g is large, a small step of concentration changes the spectrum "
-    "much, and concentrations are easily told apart."
-)
+from geonode.storage.table import Column, Table
 
 
-def calibration_page(file: CalibrationFile[OneSubstance], tables: list[Table], saved: Path) -> str:
-    """HTML page of a calibration.
+def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved: Path) -> Page:
+    """Page of a calibration.
 
     Args:
         file: what it shows.
         tables: tables of the calibration.
         saved: the calibration file beside it.
     """
-    drawn, by_name = figures(file), {table.name: table for table in tables}
-    return page(
-        f"{file.source}: calibration",
-        _first(file, drawn["true"]),
-        _sections(file, drawn, by_name, saved),
-        scripts=("calibration.js",),
-        data=page_json(file),
-        generator=GENERATOR,
+    by_name = {table.name: table for table in tables}
+    answer = Statement(file.model.sentence, file.model.is_sound)
+    titles = f"{file.source}: calibration", f"Calibration of {file.source}"
+    if file.series.is_of_one:
+        data, figure = figures.curves(file.model), _left_out_figure(file.model)
+        lead, sections = _lead(file.model), _of_one(file.model, by_name, saved)
+    else:
+        data, figure = figures.surfaces(file.model), None
+        shown = ("substance", "RMSEP, combined", "RMSEP, PLS of each substance", "RMSEP, PLS2")
+        of_range = ("RMSEP of the range", "inside the intervals", "lowest", "highest")
+        lead = [by_name["errors"].only(*shown, "best method", *of_range)]
+        sections = _of_several(file, by_name, saved, data)
+    if "record" in by_name:
+        sections.append(Section("record", "Record", [by_name["record"]]))
+    lead = [*lead, Note("All tables as an Excel workbook", link="calibration.xlsx")]
+    return Page(*titles, lead, sections, answer, figure, data, "geonode calibrate")
+
+
+def _unknown(tables: dict[str, Table], saved: Path) -> Section:
+    """What the calibration was used on, narrow enough for a page, and how to use it."""
+    names = ("controls", "unknowns", "standards", "validated")
+    used = [part for name in names if name in tables for part in tables[name].parts(2)]
+    command: list[Part] = [
+        "Estimate unknown spectra with the calibration file beside this page:",
+        Code(shlex.join(["geonode", "estimate", "unknown.csv", "--calibration", str(saved)])),
+        "It gives estimates with 90% sets and remarks; --control checks samples of known "
+        "concentration, and --out writes all of it with a record.",
+    ]
+    return Section("unknown", "Unknown spectra", [*used, *command])
+
+
+def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[Section]:
+    """Sections on one substance."""
+    drawn, places = figures.drawn_places(model), model.places
+    at = int((drawn < model.place).sum())
+    wavelength = Slider("wavelength", "wavelength", "curve", len(drawn) - 1, at)
+    low, high = places[[0, -1]].tolist()
+    start = float(f"{places[len(places) // 2]:.4g}")
+    unit = model.series.unit.removeprefix("1")
+    box = {"low": low, "high": high, "start": start, "unit": unit}
+    concentration = Slider("concentration", "concentration", "predicted", 1000, 500, box)
+    curve: list[Part] = [[wavelength], figures.curve(model), Note(name="curve-note")]
+    left_out: list[Part] = [
+        figures.residuals(model),
+        tables["calibration"],
+        "The method is chosen by these same errors: expect slightly more in use.",
+        tables["validation"],
+    ]
+    standards = (
+        "Where the predicted spectrum is least certain. The gain is how much this standard should "
+        "reduce the total error."
     )
+    predicted: list[Part] = [[concentration], figures.predicted(model)]
+    return [
+        Section("spectra", "Spectra", [spectra_figure(model.series, drawn)]),
+        Section("curve", "Calibration curve", curve),
+        Section("residuals", "Residuals of left-out levels", left_out),
+        Section("diagnostics", "Diagnostics of PLS and PCR", _diagnostics(model, tables)),
+        Section("peaks", "Peaks", [tables["peaks"]]),
+        Section("predicted", "Predicted spectrum at any concentration", predicted),
+        _unknown(tables, saved),
+        Section("limits", "Limits of detection and quantification", [tables["limits"]]),
+        Section("next", "What to measure next", [standards, tables["next"]]),
+    ]
 
 
-def _first(file: CalibrationFile[OneSubstance], figure: Figure) -> str:
-    """The first screen: the method to use, its errors and its limits."""
-    kind = "" if file.model.is_sound else ' class="bad"'
-    said = Markup(f'<p class="note">{escaped(_remarks(file))}</p>')
-    book = Markup('<p><a href="calibration.xlsx">All tables as an Excel workbook</a></p>')
-    return f"""<div class="first">
-<h1>Calibration of {escaped(file.source)}</h1>
-<p id="answer"{kind}>{escaped(file.model.sentence)}</p>
-{parts_html([figure])}
-<div>
-{parts_html([_errors(file), _short_limits(file), said, book])}
-</div>
-</div>"""
+def _left_out_figure(model: OneSubstance) -> Figure:
+    """Estimates of left-out levels by geonode, and by the method used."""
+    found, levels = model.calibration, model.series.concentrations
+    named = {"geonode": "", found.method: f"{model.method}, 90% interval"}
+    named["geonode"] = "geonode, 90% set"
+    estimates = {name: (found.left_out[key], found.sets[key]) for key, name in named.items()}
+    amount = labelled("concentration", model.series.unit)
+    return figures.left_out("true", amount, levels, estimates, 60)
 
 
-def _errors(file: CalibrationFile[OneSubstance]) -> Table:
-    """Errors of the methods, the one to use marked."""
-    methods, rows = file.model.calibration.verdict.methods, []
-    for method in methods:
-        found = method.scores
-        shares = (100 * found.median_error_of_range, 100 * found.rmsep_of_range)
-        errors = (found.median_absolute_error, shares[0], found.rmsep, shares[1])
-        row: list[Cell] = [method.name, *(number(error, 2) for error in errors)]
-        rows.append(row)
-    used = frozenset(i for i, one in enumerate(methods) if one.key == file.model.calibration.method)
-    median, rmsep = (labelled(name, file.unit) for name in ("median", "RMSEP"))
-    columns = ["method", median, "% of range", rmsep, "% of range"]
+def _lead(model: OneSubstance) -> list[Part]:
+    """Errors of the methods, the one to use marked, limits, and remarks on the errors."""
+    found, limits, unit = model.calibration, model.limits, model.series.unit
+    methods = found.verdict.methods
+    scores = [one.scores for one in methods]
+    errors = [
+        Column("method", [one.name for one in methods]),
+        Column("median", [one.median_absolute_error for one in scores], unit, digits=2),
+        Column("% of range", [100 * one.median_error_of_range for one in scores], digits=2),
+        Column("RMSEP", [one.rmsep for one in scores], unit, digits=2),
+        Column("% of range", [100 * one.rmsep_of_range for one in scores], digits=2),
+    ]
+    names = [one.method if one.detection else f"{one.method} ({one.said})" for one in limits]
+    of_limits = [
+        Column("limit by", names),
+        Column("detection", [limit_text(one.detection, unit) for one in limits]),
+        Column("quantification", [limit_text(one.quantification, unit) for one in limits]),
+    ]
     title = "Errors of concentration with every level left out in turn (bold: the method used)"
-    return Table("errors", title, columns, rows, used)
+    used = [at for at, one in enumerate(methods) if one.key == found.method]
+    return [
+        Table("errors", title, errors, frozenset(used)),
+        Table("short_limits", "", of_limits),
+        Note(_remarks_on_errors(model)),
+    ]
 
 
-def _short_limits(file: CalibrationFile[OneSubstance]) -> Table:
-    rows: list[list[Cell]] = []
-    for limit in file.model.limits:
-        by = limit.method if limit.detection else f"{limit.method} ({limit.said})"
-        ends = (limit.detection, limit.quantification)
-        rows.append([by, *(said_limit(one, file.unit) for one in ends)])
-    return Table("short_limits", "", ["limit by", "detection", "quantification"], rows)
-
-
-def _remarks(file: CalibrationFile[OneSubstance]) -> str:
-    """Remarks on the errors."""
-    held = coverage(file.model.calibration.held(file.model.calibration.method))
-    said = f"The 90% intervals of {file.method} hold {held} of the left-out levels"
-    if file.model.calibration.method != "geonode":
-        said += f", the sets of geonode {coverage(file.model.calibration.held('geonode'))}"
-    said += "."
-    if ambiguous := sum(len(parts) > 1 for parts in file.model.calibration.sets["geonode"]):
+def _remarks_on_errors(model: OneSubstance) -> str:
+    found = model.calibration
+    own, *others = (coverage_text(found.held(key)) for key in with_geonode(found))
+    said = f"The 90% intervals of {model.method} contain {own} of the left-out levels"
+    said += "".join(f", the sets of geonode {other}" for other in others) + "."
+    if ambiguous := sum(len(parts) > 1 for parts in found.sets["geonode"]):
         said += (
             f" For {ambiguous} level{'s' * (ambiguous > 1)} two or more concentrations fit; a "
             "diluted sample tells which."
         )
-    if spans_decades(file.series.concentrations):
+    if spans_decades(model.series.concentrations):
         said += (
             " The levels span more than two decades, so these are the errors of the highest ones; "
             "the table of left-out levels has the relative errors of the low ones."
@@ -112,83 +152,82 @@ def _remarks(file: CalibrationFile[OneSubstance]) -> str:
     return said
 
 
-def _sections(
-    file: CalibrationFile[OneSubstance],
-    drawn: dict[str, Figure],
-    tables: dict[str, Table],
-    saved: Path,
-) -> list[Section]:
-    """All sections below the first screen."""
-    note = Markup('<p class="note" id="curve-note" aria-live="polite"></p>')
-    left_out: list[Part] = [drawn["residuals"], tables["calibration"], CHOSEN, tables["validation"]]
-    predicted: list[Part] = [_concentration(file), drawn["predicted"]]
-    used = ("controls", "unknowns", "standards", "validated")
-    unknown: list[Part] = [tables[name] for name in used if name in tables]
-    return [
-        Section("spectra", "Spectra", [drawn["spectra"]]),
-        Section("curve", "Calibration curve", [_wavelength(file), drawn["curve"], note]),
-        Section("residuals", "Residuals of left-out levels", left_out),
-        Section("diagnostics", "Diagnostics of PLS and PCR", _diagnostics(file, drawn, tables)),
-        Section("peaks", "Peaks", [tables["peaks"]]),
-        Section("predicted", "Predicted spectrum at any concentration", predicted),
-        Section("unknown", "Unknown spectra", [*unknown, by_command(saved)]),
-        Section("limits", "Limits of detection and quantification", [tables["limits"]]),
-        Section("next", "What to measure next", [NEXT, tables["next"]]),
-        Section("geometry", "Geometry", [GEOMETRY, drawn["posterior_metric"]]),
-    ]
-
-
-def _diagnostics(
-    file: CalibrationFile[OneSubstance], drawn: dict[str, Figure], tables: dict[str, Table]
-) -> list[Part]:
+def _diagnostics(model: OneSubstance, tables: dict[str, Table]) -> list[Part]:
     """Regression vector, influence of the levels, and the choice of components."""
-    found, used = file.model.diagnostics, file.model.calibration.method
-    without = "" if found.key == used else f" ({file.method}, the method used, has none)"
+    found, used = model.diagnostics, model.calibration.method
+    count = found.components
+    without = "" if found.key == used else f" ({model.method}, the method used, has none)"
     return [
-        f"{NAMES[found.key]} with {components_said(found.components)}{without}. An estimate is the "
-        "mean level plus the product of regression vector and deviation from the mean spectrum. "
-        "The vector should be large where the substance absorbs, and smooth.",
-        drawn["regression"],
+        f"{NAMES[found.key]} with {count} component{'s' * (count != 1)}{without}. An estimate is "
+        "the mean level plus the product of regression vector and deviation from the mean "
+        "spectrum. The vector should be large where the substance absorbs, and smooth.",
+        figures.regression(model),
         "A level right of the dashed line is unlike the others along the components. One above "
         "the other line has something that the components do not describe. The limits hold 95% of "
         "normal samples.",
-        drawn["influence"],
+        figures.influence(model),
         "Errors of left-out levels by number of components (dashed: the number used). The fewest "
         "from which the error no longer falls are safest.",
-        drawn["components"],
+        figures.component_errors(model),
         tables["samples"],
     ]
 
 
-def _wavelength(file: CalibrationFile[OneSubstance]) -> Markup:
-    """A slider for one wavelength."""
-    drawn = drawn_places(file)
-    return Markup(
-        '<div class="controls"><label>wavelength <input type="range" id="wavelength" min="0" '
-        f'max="{len(drawn) - 1}" value="{(drawn < file.model.place).sum()}"> '
-        '<output id="wavelength-at"></output></label></div>'
+def _of_substance(model: SeveralSubstances, place: int) -> list[Figure]:
+    """Left-out estimates, errors of the methods, and the spectrum of one substance."""
+    found = model.calibration
+    sets = found.left_out_intervals[:, place, None].tolist()
+    estimates = {
+        "combined, 90% interval": (found.left_out["combined"][:, place], sets),
+        "PLS": (found.left_out["pls"][:, place], None),
+    }
+    true = model.series.amounts[:, place]
+    return [
+        figures.left_out(f"true_{place}", model.series.named[place], true, estimates, 36),
+        figures.rmsep_bars(model, place),
+        figures.pure_spectrum(model, place),
+    ]
+
+
+def _of_several(
+    file: CalibrationFile[SeveralSubstances],
+    tables: dict[str, Table],
+    saved: Path,
+    data: dict[str, Any],
+) -> list[Section]:
+    """Sections on several substances; `data` are those of their response surfaces."""
+    surface = (
+        "Signal that the response surface expects, with the other substances at their mean "
+        "amounts; points are samples, which may have other amounts of them."
     )
-
-
-def _concentration(file: CalibrationFile[OneSubstance]) -> Markup:
-    """A slider and a number for one concentration."""
-    low, high = file.model.places[[0, -1]].tolist()
-    start = float(f"{file.model.places[len(file.model.places) // 2]:.4g}")
-    unit = "" if file.unit == "1" else escaped(file.unit)
-    return Markup(
-        '<div class="controls"><label>concentration <input type="range" id="concentration" min="0" '
-        'max="1000" value="500"></label><label><input type="number" id="concentration-number" '
-        f'step="any" min="{low:g}" max="{high:g}" value="{start:g}" aria-label="concentration"> '
-        f"{unit}</label></div>"
+    last = len(data["axis"]) - 1
+    wavelength = Slider("wavelength", "wavelength", "surface", last, data["start"])
+    left_out = (
+        "First: every sample is estimated by a calibration without its composition. Bars are 90% "
+        "intervals; how wide they must be was found with these same samples. Second: errors of "
+        "these estimates by method (RMSEP); long bars are cut. Third: the change of the signal per "
+        "amount at the mean composition."
     )
-
-
-def by_command(saved: Path) -> Markup:
-    """The command that estimates unknown spectra by a calibration file, and what it gives."""
-    words = ["geonode", "estimate", "unknown.csv", "--calibration", str(saved)]
-    return Markup(
-        "<p>Estimate unknown spectra with the calibration file beside this page:</p>\n"
-        f"<p><code>{escaped(shlex.join(words))}</code></p>\n"
-        "<p>It gives estimates with 90% sets and remarks; <code>--control</code> checks samples of "
-        "known concentration, and <code>--out</code> writes all of it with a record.</p>"
+    design = (
+        "Amounts of the samples, and their convex hull: within it estimates are interpolated, "
+        "beyond it extrapolated."
     )
+    mixtures = (
+        "Mixtures that would make the response surface surer, each as if those before had been "
+        "measured. The gain is the share of its expected error that the mixture takes away."
+    )
+    substances = [
+        SideBySide(_of_substance(file.model, place), name)
+        for place, name in enumerate(file.series.named)
+    ]
+    pairs = [*combinations(range(len(file.series.substances)), 2)]
+    of_surfaces = SideBySide([figures.surface(file.model, *pair) for pair in pairs])
+    designs = SideBySide([figures.design(file, *pair) for pair in pairs])
+    return [
+        _unknown(tables, saved),
+        Section("substances", "Substances", [left_out, *substances]),
+        Section("surface", "Response surface", [surface, [wavelength], of_surfaces]),
+        Section("design", "Design", [design, designs]),
+        Section("next", "What to prepare next", [mixtures, tables["next"]]),
+        Section("left-out", "Left-out samples", tables["left_out"].parts(1)),
+    ]

@@ -1,46 +1,45 @@
-"""Tables of a calibration: the same cells for CSV, for the workbook and for the page."""
+"""Tables of a calibration, of one substance or several."""
 
-from dataclasses import astuple
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
-from scipy.signal import find_peaks
 
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Line
-from geonode.calibration.one_substance import OneSubstance
+from geonode.calibration.one_substance import PROPOSALS, OneSubstance
+from geonode.calibration.peaks import peaks
+from geonode.calibration.results import interval_columns, result_tables
+from geonode.calibration.several_substances import COMPARED, SeveralSubstances
 from geonode.calibration.verdict import NAMES
+from geonode.mixtures.next_compositions import propose_mixtures
+from geonode.posterior.next_levels import Proposal
 from geonode.posterior.prior import COVERAGE
-from geonode.report.mixture_tables import mixture_tables
-from geonode.report.results import interval_columns, result_tables, set_text
-from geonode.report.table import Cell, Columns, Table
-from geonode.spectra.noise import noise_along_the_axis
-from geonode.spectra.series import Series, labelled
-from geonode.wording import quantity, share
-
-SMALLEST_PEAK = 0.03
-"""Prominence of a peak, of the range of its spectrum."""
-
-NOISES = 5.0
-"""Standard deviations of the noise that a peak must stand out by."""
-
-MOST_PEAKS = 12
-"""Peaks of a table; the most prominent."""
+from geonode.storage.table import Cell, Column, Table
+from geonode.wording import listed, quantity, share
 
 
 def tables(file: CalibrationFile[Any]) -> list[Table]:
     """All tables, the summary first."""
+    model, results = file.model, result_tables(file)
     if not file.series.is_of_one:
-        return mixture_tables(file, result_tables(file))
-    made = [make(file) for make in (_summary, _levels, _methods)]
-    made += result_tables(file)
-    rest = [_left_out, _limits, _samples, _components, _regression, _peaks, _predicted, _spectra]
-    return made + [make(file) for make in (*rest, _next)]
+        made = [_summary_table(file), errors_table(model), _left_out_samples(model)]
+        return [*made, *results, _pure_spectra(model), _next_mixtures(model)]
+    made = [_summary_table(file), _left_out_levels(model), _compared(model), *results]
+    rest = [_by_every_method, _limits, _influences, _errors_by_components]
+    rest += [_regression_vector, _peaks, _predicted_spectra, _scan_spectra, _next_levels]
+    return [*made, *(make(model) for make in rest)]
 
 
-def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
+def with_geonode(found: Calibration) -> list[str]:
+    """The method that estimates, and geonode beside it."""
+    return [*dict.fromkeys((found.method, "geonode"))]
+
+
+def limit_text(ends: tuple[float, float] | None, unit: str) -> str:
     """A limit, or the interval that it is in, in words."""
     if ends is None:
         return "none"
@@ -49,221 +48,267 @@ def said_limit(ends: tuple[float, float] | None, unit: str) -> str:
     return numbers if unit == "1" else f"{numbers} {unit}"
 
 
-def _summary(file: CalibrationFile[OneSubstance]) -> Table:
-    series, verdict, unit = file.series, file.model.calibration.verdict, file.unit
-    low, high = series.axis[[0, -1]].tolist()
-    errors: list[list[Cell]] = []
-    for key in dict.fromkeys((file.model.calibration.method, "geonode")):
-        one, held = verdict.by_key(key), file.model.calibration.held(key)
-        errors += [
-            [f"{one.name}, median error of left-out levels", one.scores.median_absolute_error],
-            [f"{one.name}, RMSEP of left-out levels", one.scores.rmsep],
-            [f"{one.name}, RMSEP as share of the range", one.scores.rmsep_of_range],
-            [f"{one.name}, left-out levels inside their 90% intervals", float(held.sum())],
-        ]
-    limits: list[list[Cell]] = [
-        [f"limit of detection, {one.method}", said_limit(one.detection, unit)]
-        for one in file.model.limits
-    ]
-    rows: list[list[Cell]] = [
-        ["verdict", file.model.sentence],
-        ["unknowns by", file.method],
-        ["file", file.source],
-        ["levels", float(len(series.concentrations))],
-        ["lowest level", series.concentrations[0]],
-        ["highest level", series.concentrations[-1]],
-        ["unit of concentrations", "" if unit == "1" else unit],
-        ["wavelengths", float(len(series.axis))],
-        ["axis", f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")],
-        *errors,
-        ["wavelength of the straight line", float(series.axis[file.model.place])],
-        *limits,
-        ["made by", f"geonode {__version__} calibrate"],
-    ]
-    return Table("summary", "Summary", ["what", "value"], rows)
-
-
-def _next(file: CalibrationFile[OneSubstance]) -> Table:
-    unit = file.unit
-    error = labelled("expected error there", file.series.labels["signal_unit"])
-    columns = [labelled("concentration", unit), error, "gain over the range"]
-    rows: list[list[Cell]] = [
-        [*one.amounts, one.expected_error, one.gain] for one in file.model.proposals
-    ]
-    return Table("next", "Levels to measure next, each after those before", columns, rows)
-
-
-def _levels(file: CalibrationFile[OneSubstance]) -> Table:
-    unit, calibration = file.unit, file.model.calibration
-    columns = [labelled("level", unit), "method", *interval_columns(unit)]
-    columns += [labelled("error", unit), "error relative to the level", "inside the interval"]
-    columns += interval_columns(unit, "geonode ")
-    columns += ["geonode ambiguous", "inside the set of geonode", labelled("geonode set90", unit)]
-    both = [
-        (calibration.verdict.by_key(key).estimates, calibration.sets[key], calibration.held(key))
-        for key in (calibration.method, "geonode")
-    ]
-    rows: list[list[Cell]] = []
-    for place, level in enumerate(calibration.concentrations.tolist()):
-        own, of_geonode = (
-            [float(found[place]), sets[place][0][0], sets[place][-1][1], bool(held[place])]
-            for found, sets, held in both
-        )
-        relative = own[0] / level - 1 if level else None
-        sets = calibration.sets["geonode"][place]
-        row: list[Cell] = [level, file.method, *own[:3], own[0] - level, relative, own[3]]
-        rows.append([*row, *of_geonode[:3], len(sets) > 1, of_geonode[3], set_text(sets)])
-    title = f"Left-out levels, estimated by {file.method} with {COVERAGE:.0%} intervals"
-    return Table("calibration", title, columns, rows)
-
-
-def _methods(file: CalibrationFile[OneSubstance]) -> Table:
-    verdict, unit = file.model.calibration.verdict, file.unit
-    columns = ["method", "use", labelled("median error", unit), "of the range"]
-    columns += [labelled("RMSEP", unit), "RMSEP of the range", "Q2", "p against the best"]
-    rows: list[list[Cell]] = [
-        [
-            one.name,
-            one.key == file.model.calibration.method,
-            *astuple(one.scores),  # in the order of the columns
-            verdict.p_value(one),
-        ]
-        for one in verdict.methods
-    ]
-    return Table("validation", "Methods, by levels that were left out", columns, rows)
-
-
-def _left_out(file: CalibrationFile[OneSubstance]) -> Table:
-    """Estimates of every level by all methods."""
-    verdict, unit = file.model.calibration.verdict, file.unit
-    columns: Columns = [(labelled("level", unit), verdict.levels)]
-    columns += [(labelled(one.name, unit), one.estimates) for one in verdict.methods]
-    return Table.of_columns("left_out", "Left-out levels, estimated by every method", columns)
-
-
-def _limits(file: CalibrationFile[OneSubstance]) -> Table:
-    unit = file.unit
-    ends = [labelled(f"{limit} {end}", unit) for limit in ("LOD", "LOQ") for end in ("low", "high")]
-    columns = ["by", *ends, "how, or why not"]
-    none = (None, None)
-    rows: list[list[Cell]] = [
-        [one.method, *(one.detection or none), *(one.quantification or none), one.said]
-        for one in file.model.limits
-    ]
-    return Table("limits", "Limits of detection and of quantification", columns, rows)
-
-
-def _samples(file: CalibrationFile[OneSubstance]) -> Table:
-    """Leverage and Q of every level."""
-    found, levels = file.model.diagnostics, file.series.concentrations
-    limits = [
-        ("leverage", found.leverages, found.leverage_limit),
-        ("Q", found.residuals, found.residual_limit),
-    ]
-    columns: Columns = [(labelled("level", file.unit), levels)]
-    for name, values, limit in limits:
-        columns += [(name, values), (f"limit of {name}", [limit] * len(levels))]
-    columns.append(("inside both limits", found.inside))
-    title = f"Levels by {NAMES[found.key]}, {components_said(found.components)}: 95% limits"
-    return Table.of_columns("samples", title, columns)
-
-
-def components_said(count: int) -> str:
-    """A number of components in words."""
-    return f"{count} component{'' if count == 1 else 's'}"
-
-
-def _components(file: CalibrationFile[OneSubstance]) -> Table:
-    """Errors by number of components."""
-    errors = file.model.diagnostics.rmsecv
-    counts = np.arange(1.0, 1 + max(map(len, errors.values())))
-    columns: Columns = [("components", counts)]
-    for key, of_key in errors.items():
-        padded = [*of_key.tolist(), *[None] * (len(counts) - len(of_key))]
-        columns.append((labelled(f"RMSECV of {NAMES[key]}", file.unit), padded))
-    title = "Errors of left-out levels by number of components"
-    return Table.of_columns("components", title, columns)
-
-
-def _regression(file: CalibrationFile[OneSubstance]) -> Table:
-    """Regression vector with the mean spectrum."""
-    series, found = file.series, file.model.diagnostics
-    columns: Columns = [
-        (series.axis_label, series.axis),
-        (f"mean {series.signal_label}", series.signal.mean(axis=0)),
-        (f"regression vector of {NAMES[found.key]}", found.vector),
-    ]
-    return Table.of_columns("regression", "Regression vector", columns)
-
-
-def _spectra(file: CalibrationFile[OneSubstance]) -> Table:
-    """Every scan of the series, as it was calibrated with."""
-    series = file.series
-    level, scans = file.model.scans
-    columns: Columns = [(series.axis_label, series.axis)]
-    names = [quantity(float(one), file.unit, 6) for one in series.concentrations[level]]
-    order = np.argsort(level, kind="stable")
-    columns += [(name, scan) for name, scan in ((names[at], scans[at]) for at in order)]
-    title = f"Spectra of the levels: {series.signal_label}"
-    return Table.of_columns("spectra", title, columns)
-
-
-def _peaks(file: CalibrationFile[OneSubstance]) -> Table:
-    series, unit = file.series, file.unit
-    axis_unit, signal_unit = series.labels["axis_unit"], series.labels["signal_unit"]
-    signal, levels = series.labels["signal"], series.concentrations[[0, -1]]
-    per_level = unit if signal_unit == "1" else f"{signal_unit}/{unit}"
-    columns = [series.axis_label]
-    columns += [labelled(f"{signal} at {level:g}", signal_unit) for level in levels]
-    columns += [labelled("prominence", signal_unit)]
-    columns += [labelled("full width at half prominence", axis_unit)]
-    columns += [labelled("slope per concentration", per_level)]
-    columns += ["R2 of the line", "slope differs from zero"]
-    rows: list[list[Cell]] = []
-    for place, prominence, width in maxima(series):
-        line = Line.of(series, place)
-        ends = series.signal[[0, -1], place].tolist()
-        of_line = (line.slope, line.r2, line.is_sloped)
-        rows.append([float(series.axis[place]), *ends, prominence, width, *of_line])
-    level = quantity(float(levels[-1]), unit)
-    return Table("peaks", f"Peaks of the spectrum of {level}", columns, rows)
-
-
-def _predicted(file: CalibrationFile[OneSubstance]) -> Table:
-    series, unit = file.series, file.unit
-    _, half = file.model.predictions.band
-    columns: Columns = [(series.axis_label, series.axis)]
-    for at in np.searchsorted(file.model.places, file.model.tabulated).tolist():
-        level = quantity(float(file.model.places[at]), unit, 4)
-        spectrum = file.model.predictions.spectra[at]
-        ends = (spectrum - half[at], spectrum + half[at])
-        columns += zip(
-            (level, f"{level}, low90", f"{level}, high90"), (spectrum, *ends), strict=True
-        )
-    return Table.of_columns("predicted", "Predicted spectra with 90% intervals", columns)
-
-
-def coverage(held: Bool[np.ndarray, "level"]) -> str:
+def coverage_text(contained: Bool[np.ndarray, "level"]) -> str:
     """Number of left-out levels inside their intervals, in words."""
-    return f"{held.sum()} of {len(held)} ({share(round(float(held.mean()), 2))})"
+    return f"{contained.sum()} of {len(contained)} ({share(round(float(contained.mean()), 2))})"
 
 
-def maxima(series: Series) -> list[tuple[int, float, float]]:
-    """Peaks of the spectrum of the highest level; none where all maxima are noise.
+def _summary_table(file: CalibrationFile[Any]) -> Table:
+    series = file.series
+    low, high = series.axis[[0, -1]].tolist()
+    facts = _about_levels(file) if series.is_of_one else _about_samples(file.model)
+    axis = f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")
+    about: dict[str, Cell] = {"verdict": file.model.sentence, "file": file.source, **facts}
+    about |= {"wavelengths": len(series.axis), "axis": axis}
+    about["made by"] = f"geonode {__version__} calibrate"
+    return Table.of_facts("summary", "Summary", about.items())
 
-    Returns:
-        Index of the wavelength; height above the higher of the two minima beside it (signal unit);
-        width at half of that height (axis unit). Ascending.
-    """
-    spectrum, axis = series.signal[-1], series.axis
-    noise = noise_along_the_axis(axis, series.signal)
-    least = max(SMALLEST_PEAK * float(np.ptp(spectrum)), NOISES * noise)
-    if least == 0:
-        return []
-    places, found = find_peaks(spectrum, prominence=least, width=0)
-    at = np.arange(len(axis))
-    ends = (np.interp(found[f"{side}_ips"], at, axis) for side in ("right", "left"))
-    widths = np.subtract(*ends)
-    chosen = np.sort(np.argsort(-found["prominences"], kind="stable")[:MOST_PEAKS])
-    columns = (places[chosen], found["prominences"][chosen], widths[chosen])
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+def _about_levels(file: CalibrationFile[OneSubstance]) -> dict[str, Cell]:
+    model, levels, unit = file.model, file.series.concentrations, file.unit
+    about: dict[str, Cell] = {
+        "unknowns by": file.method,
+        "levels": len(levels),
+        "lowest level": float(levels[0]),
+        "highest level": float(levels[-1]),
+        "unit of concentrations": unit.removeprefix("1"),
+    }
+    for key in with_geonode(model.calibration):
+        one = model.calibration.verdict.by_key(key)
+        inside = int(model.calibration.held(key).sum())
+        about |= {
+            f"{one.name}, median error of left-out levels": one.scores.median_absolute_error,
+            f"{one.name}, RMSEP of left-out levels": one.scores.rmsep,
+            f"{one.name}, RMSEP as share of the range": one.scores.rmsep_of_range,
+            f"{one.name}, left-out levels inside their 90% intervals": inside,
+        }
+    about["wavelength of the straight line"] = float(file.series.axis[model.place])
+    detection = {one.method: limit_text(one.detection, unit) for one in model.limits}
+    return about | {f"limit of detection, {name}": said for name, said in detection.items()}
+
+
+def _about_samples(model: SeveralSubstances) -> dict[str, Cell]:
+    return {
+        "samples": len(model.series.samples),
+        "compositions": int(model.calibration.design.compositions),
+        "substances": listed(model.series.named),
+    }
+
+
+def _left_out_levels(model: OneSubstance) -> Table:
+    found, unit = model.calibration, model.series.unit
+    levels, key = found.concentrations, found.method
+    of_geonode, sets = found.left_out["geonode"], found.sets["geonode"]
+    errors = found.left_out[key] - levels
+    relative = [
+        error / level if level else None for error, level in np.column_stack([errors, levels])
+    ]
+    columns = [
+        Column("level", levels, unit),
+        Column("method", [model.method] * len(levels)),
+        *interval_columns([found.left_out[key], *_ends(found.sets[key])], unit),
+        Column("error", errors, unit),
+        Column("error relative to the level", relative),
+        Column("inside the interval", found.held(key)),
+        *interval_columns([of_geonode, *_ends(sets)], unit, "geonode "),
+        Column("geonode ambiguous", [len(one) > 1 for one in sets]),
+        Column("inside the set of geonode", found.held("geonode")),
+        Column("geonode set90", sets, unit),
+    ]
+    title = f"Left-out levels, estimated by {model.method} with {COVERAGE:.0%} intervals"
+    return Table("calibration", title, columns)
+
+
+def _ends(sets: Sequence[Sequence[tuple[float, float]]]) -> tuple[list[float], list[float]]:
+    """Lowest and highest concentrations of sets."""
+    return [one[0][0] for one in sets], [one[-1][1] for one in sets]
+
+
+def _compared(model: OneSubstance) -> Table:
+    verdict, unit = model.calibration.verdict, model.series.unit
+    methods = verdict.methods
+    scores = [one.scores for one in methods]
+    columns = [
+        Column("method", [one.name for one in methods]),
+        Column("use", [one.key == model.calibration.method for one in methods]),
+        Column("median error", [one.median_absolute_error for one in scores], unit),
+        Column("of the range", [one.median_error_of_range for one in scores]),
+        Column("RMSEP", [one.rmsep for one in scores], unit),
+        Column("RMSEP of the range", [one.rmsep_of_range for one in scores]),
+        Column("Q2", [one.q2 for one in scores]),
+        Column("p against the best", [verdict.p_value(one) for one in methods]),
+    ]
+    return Table("validation", "Methods, by levels that were left out", columns)
+
+
+def _by_every_method(model: OneSubstance) -> Table:
+    verdict, unit = model.calibration.verdict, model.series.unit
+    columns = [Column("level", verdict.levels, unit)]
+    columns += [Column(one.name, one.estimates, unit) for one in verdict.methods]
+    return Table("left_out", "Left-out levels, estimated by every method", columns)
+
+
+def _limits(model: OneSubstance) -> Table:
+    found, unit = model.limits, model.series.unit
+    detection, quantification = (
+        zip(*(ends or (None, None) for ends in of_all), strict=True)
+        for of_all in ([one.detection for one in found], [one.quantification for one in found])
+    )
+    names = (f"{limit} {end}" for limit in ("LOD", "LOQ") for end in ("low", "high"))
+    ends = zip(names, (*detection, *quantification), strict=True)
+    columns = [
+        Column("by", [one.method for one in found]),
+        *(Column(name, values, unit) for name, values in ends),
+        Column("how, or why not", [one.said for one in found]),
+    ]
+    return Table("limits", "Limits of detection and of quantification", columns)
+
+
+def _influences(model: OneSubstance) -> Table:
+    """Leverage and Q of every level."""
+    found, levels = model.diagnostics, model.series.concentrations
+    columns = [
+        Column("level", levels, model.series.unit),
+        Column("leverage", found.leverages),
+        Column("limit of leverage", [found.leverage_limit] * len(levels)),
+        Column("Q", found.residuals),
+        Column("limit of Q", [found.residual_limit] * len(levels)),
+        Column("inside both limits", found.inside),
+    ]
+    count = found.components
+    used = f"{NAMES[found.key]}, {count} component{'s' * (count != 1)}"
+    return Table("samples", f"Levels by {used}: 95% limits", columns)
+
+
+def _errors_by_components(model: OneSubstance) -> Table:
+    errors = model.diagnostics.rmsecv
+    most = max(map(len, errors.values()))
+    columns = [Column("components", range(1, 1 + most))]
+    for key, of_key in errors.items():
+        padded: list[Cell] = [*of_key.tolist(), *[None] * (most - len(of_key))]
+        columns.append(Column(f"RMSECV of {NAMES[key]}", padded, model.series.unit))
+    return Table("components", "Errors of left-out levels by number of components", columns)
+
+
+def _regression_vector(model: OneSubstance) -> Table:
+    """Regression vector with the mean spectrum."""
+    series, found = model.series, model.diagnostics
+    columns = [
+        Column(series.axis_label, series.axis),
+        Column(f"mean {series.signal_label}", series.signal.mean(axis=0)),
+        Column(f"regression vector of {NAMES[found.key]}", found.vector),
+    ]
+    return Table("regression", "Regression vector", columns)
+
+
+def _scan_spectra(model: OneSubstance) -> Table:
+    """Every scan of the series, as it was calibrated with."""
+    series, (level, scans) = model.series, model.scans
+    names = [quantity(float(one), model.series.unit, 6) for one in series.concentrations[level]]
+    order = np.argsort(level, kind="stable")
+    columns = [Column(series.axis_label, series.axis)]
+    columns += [Column(names[at], scans[at]) for at in order]
+    return Table("spectra", f"Spectra of the levels: {series.signal_label}", columns)
+
+
+def _peaks(model: OneSubstance) -> Table:
+    series, unit = model.series, model.series.unit
+    signal_unit, signal = series.labels["signal_unit"], series.labels["signal"]
+    at, prominences, widths = peaks(series)
+    lines = [Line.of(series, place) for place in at.tolist()]
+    low, high = series.concentrations[[0, -1]].tolist()
+    per_level = unit if signal_unit == "1" else f"{signal_unit}/{unit}"
+    columns = [
+        Column(series.axis_label, series.axis[at]),
+        Column(f"{signal} at {low:g}", series.signal[0, at], signal_unit),
+        Column(f"{signal} at {high:g}", series.signal[-1, at], signal_unit),
+        Column("prominence", prominences, signal_unit),
+        Column("full width at half prominence", widths, series.labels["axis_unit"]),
+        Column("slope per concentration", [line.slope for line in lines], per_level),
+        Column("R2 of the line", [line.r2 for line in lines]),
+        Column("slope differs from zero", [line.is_sloped for line in lines]),
+    ]
+    return Table("peaks", f"Peaks of the spectrum of {quantity(high, unit)}", columns)
+
+
+def _predicted_spectra(model: OneSubstance) -> Table:
+    series, (_, half) = model.series, model.predictions.band
+    columns = [Column(series.axis_label, series.axis)]
+    for at in np.searchsorted(model.places, model.tabulated).tolist():
+        level = quantity(float(model.places[at]), model.series.unit, 4)
+        spectrum = model.predictions.spectra[at]
+        columns += [
+            Column(level, spectrum),
+            Column(f"{level}, low90", spectrum - half[at]),
+            Column(f"{level}, high90", spectrum + half[at]),
+        ]
+    return Table("predicted", "Predicted spectra with 90% intervals", columns)
+
+
+def _next_levels(model: OneSubstance) -> Table:
+    title = "Levels to measure next, each after those before"
+    return _next(title, model, model.proposals, "gain over the range")
+
+
+def _next_mixtures(model: SeveralSubstances) -> Table:
+    found = propose_mixtures(model.calibration.forward, PROPOSALS)
+    return _next("Mixtures to prepare next", model, found, "gain, share of the error")
+
+
+def _next(
+    title: str, model: OneSubstance | SeveralSubstances, found: list[Proposal], gain: str
+) -> Table:
+    amounts = zip(*(one.amounts for one in found), strict=True)
+    errors = [one.expected_error for one in found]
+    columns = [
+        *(Column(*one) for one in zip(model.series.named, amounts, strict=True)),
+        Column("expected error there", errors, model.series.labels["signal_unit"]),
+        Column(gain, [one.gain for one in found]),
+    ]
+    return Table("next", title, columns)
+
+
+def errors_table(model: SeveralSubstances) -> Table:
+    """Errors of all methods, the combined one first, by substance."""
+    found, design = model.calibration, model.calibration.design
+    ends, amounts = found.left_out_intervals, model.series.amounts
+    inside = ((ends[..., 0] <= amounts) & (amounts <= ends[..., 1])).sum(axis=0)
+    columns = [
+        Column("substance", model.series.named),
+        *(Column(f"RMSEP, {name}", found.rmsep[key]) for key, name in COMPARED.items()),
+        Column("best method", [COMPARED[key] for key in found.verdict]),
+        Column("its weight", found.weights.max(axis=0)),
+        Column("RMSEP of the range", model.of_range),
+        Column("inside the intervals", [f"{count} of {len(design.amounts)}" for count in inside]),
+        Column("lowest", design.low),
+        Column("highest", design.high),
+    ]
+    return Table("errors", "Errors of samples whose composition was left out", columns)
+
+
+def _left_out_samples(model: SeveralSubstances) -> Table:
+    found, series = model.calibration, model.series
+    columns = [Column("sample", series.samples)]
+    for place, (name, unit) in enumerate(zip(series.substances, series.units, strict=True)):
+        numbers = {
+            "measured": series.amounts[:, place],
+            "estimated": found.left_out["combined"][:, place],
+            "low90": found.left_out_intervals[:, place, 0],
+            "high90": found.left_out_intervals[:, place, 1],
+            "by geonode": found.left_out["geonode"][:, place],
+            "by PLS": found.left_out["pls"][:, place],
+            "by PLS2": found.left_out["pls2"][:, place],
+        }
+        columns += [
+            Column(f"{name} {what}", values, unit, group=name) for what, values in numbers.items()
+        ]
+    return Table("left_out", "Samples, estimated without their composition", columns)
+
+
+def _pure_spectra(model: SeveralSubstances) -> Table:
+    columns = [Column(model.series.axis_label, model.series.axis)]
+    for place, name in enumerate(model.series.named):
+        columns.append(Column(f"d signal / d {name}", model.pure[:, place]))
+        columns.append(Column("± 90%", model.pure_half_widths[:, place]))
+    title = "Spectra of the substances: change of the signal per amount"
+    return Table("pure", title, columns)

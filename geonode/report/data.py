@@ -10,8 +10,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from geonode.errors import ArtifactError, MissingArtifactError
-from geonode.report.kit import sample
-from geonode.report.series_figures import by_level
+from geonode.report.kit import by_level, sample
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, level_names, read_series
 from geonode.storage.artifact import Artifact, open_artifact
@@ -36,37 +35,32 @@ FLAT = "flat metric"
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Content of the page.
-
-    Attributes:
-        source: name of the table of measured spectra.
-        series: measured series.
-        chart: chart of the metric of all levels.
-        predicted: spectrum of every level, predicted without it.
-        half_width: half width of the band about a prediction (unit of the spectra).
-        band: name of the band.
-        maps: metric g (geometric mean over members) and Christoffel symbol of the fold that leaves
-            nothing out (chart units), one row per cell: columns left, right (wavelength), low, high
-            (concentration), metric and christoffel.
-        paths: geodesics of that fold: columns source, target (names of levels), line (wavelength,
-            or `FLAT` for the straight line on the chart), t and concentration; None if no
-            trajectories are stored.
-        posterior: columns level, concentration, and density (per unit of concentration).
-        metric: columns concentration, and mean and deviation of sqrt(g) (per unit of it).
-        metrics: content of the metrics files by name; empty for an absent file.
-    """
+    """Content of the page."""
 
     source: str
+    """Name of the table of measured spectra."""
     series: Series
     chart: Chart
+    """Of the metric of all levels."""
     predicted: Float[np.ndarray, "level wavelength"]
+    """Spectrum of every level, predicted without it."""
     half_width: Float[np.ndarray, "level wavelength"]
+    """Of the band about a prediction (unit of the spectra)."""
     band: str
+    """Name of the band."""
     maps: pd.DataFrame
+    """Metric g (geometric mean over members) and Christoffel symbol of the fold that leaves nothing
+    out (chart units), a row a cell: left, right (wavelength), low, high (concentration), metric,
+    christoffel."""
     paths: pd.DataFrame | None
+    """Geodesics of that fold: source, target (names of levels), line (wavelength, or `FLAT` for the
+    straight line on the chart), t, concentration; None if no trajectories are stored."""
     posterior: pd.DataFrame
+    """Level, concentration, and density (per unit of concentration)."""
     metric: pd.DataFrame
+    """Concentration, mean sqrt_g and deviation (per unit of concentration)."""
     metrics: dict[str, dict[str, Any]]
+    """Content of the metrics files by name; empty for an absent file."""
 
     @classmethod
     def read(
@@ -99,22 +93,21 @@ class Report:
         kappa = math.inf if kappas[-1] is None else kappas[-1]
         chart = Chart(kappa, series.chart.low, series.chart.high)
         plots = metrics / "plots"
-        predictions = _read_table(
-            plots / "predictions.csv", "level", "wavelength", "measured", "predicted"
-        )
+        names_of_columns = ("level", "wavelength", "measured", "predicted")
+        predictions = _read_table(plots / "predictions.csv", *names_of_columns)
         if predictions["level"].tolist() != [name for name in names for _ in series.axis]:
             reason = "its rows are not the levels and wavelengths"
             raise _of_another_run(plots / "predictions.csv", reason)
-        predicted, half_width = (
-            predictions.iloc[:, place].to_numpy().reshape(series.signal.shape) for place in (3, 4)
-        )
+        *_, band = predictions
+        shape, columns = series.signal.shape, ("predicted", band)
+        predicted, half_width = (predictions[one].to_numpy().reshape(shape) for one in columns)
         return cls(
             source,
             series,
             chart,
             predicted,
             half_width,
-            str(predictions.columns[4]),
+            band,
             _read_maps(christoffel, series, chart),
             _read_paths(geodesics, series, chart, names),
             _read_table(plots / "posterior.csv", "level", "concentration", "density"),
@@ -131,21 +124,6 @@ class Report:
     def scores(self) -> dict[str, Any]:
         """Content of validate.json."""
         return self.metrics["validate"]
-
-    @property
-    def level_unit(self) -> str:
-        """Unit of the concentrations."""
-        return self.series.labels["concentration_unit"]
-
-    @property
-    def signal_unit(self) -> str:
-        """Unit of the spectra."""
-        return self.series.labels["signal_unit"]
-
-    @property
-    def axis_unit(self) -> str:
-        """Unit of the spectral axis."""
-        return self.series.labels["axis_unit"]
 
     @property
     def drawn(self) -> Int[np.ndarray, "chosen"]:
@@ -177,7 +155,7 @@ def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
     members, folds, *_ = artifact.describe("ln_sqrt_g").shape
     rows, columns = sample(len(position), MAP_ROWS), sample(len(series.axis), MAP_COLUMNS)
     log_sqrt, symbol = (
-        _mean(artifact, name, members, folds - 1, np.ix_(rows, columns))
+        _mean_over(artifact, name, members, folds - 1, np.ix_(rows, columns))
         for name in ("ln_sqrt_g", "christoffel")
     )
     low, high = edges(chart.concentration(position[rows]))
@@ -189,10 +167,10 @@ def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
         "christoffel": symbol,
     }
     along = {"left": left, "right": right}
-    return pd.DataFrame(by_level([*map(str, rows)], along, values, "row"))
+    return pd.DataFrame(by_level([*map(str, rows)], along, values))
 
 
-def _mean(artifact: Artifact, name: str, members: int, fold: int, kept: Any) -> np.ndarray:
+def _mean_over(artifact: Artifact, name: str, members: int, fold: int, kept: Any) -> np.ndarray:
     """Mean over the members of a part of an array of one fold."""
     parts = [artifact.read(name, (member, fold))[kept] for member in range(members)]
     return np.mean(parts, axis=0, dtype=float)
@@ -208,7 +186,7 @@ def _read_paths(path: Path, series: Series, chart: Chart, names: list[str]) -> p
     places = (np.arange(wanted) + 0.5) / wanted * (len(series.axis) - 1)  # away from the ends
     chosen = np.unique(places.round().astype(int))
     members = int(artifact.attributes["members"])
-    positions = _mean(artifact, "trajectory", members, len(levels), np.s_[:, chosen])
+    positions = _mean_over(artifact, "trajectory", members, len(levels), np.s_[:, chosen])
     source, target = (np.searchsorted(levels, artifact[name]) for name in ("source", "target"))
     ends = chart.position(levels)[np.stack([source, target], axis=-1)]
     flat = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * times

@@ -1,6 +1,7 @@
 """Figures of the report."""
 
 import json
+import math
 from typing import Any
 
 import altair as alt
@@ -10,19 +11,19 @@ from jaxtyping import Float
 
 from geonode.report.data import FLAT, Report, edges
 from geonode.report.kit import (
-    BAND,
     INK,
     MODEL,
     MUTED,
     SECOND,
+    SHADE,
     Figure,
+    band_layers,
+    by_level,
     choice,
     concentration,
     keyed,
     level_colours,
     marks,
-    numbered,
-    panels,
     per,
     sample,
     wrapped,
@@ -30,7 +31,6 @@ from geonode.report.kit import (
     y_axis,
     zoom,
 )
-from geonode.report.series_figures import by_level, spectrum_chart
 from geonode.spectra.series import labelled
 from geonode.wording import number, quantity
 
@@ -47,7 +47,7 @@ def folds_figure(report: Report) -> Figure:
     notes = {name: _fold_note(report, name) for name in report.names}
     chosen = f"({json.dumps(notes, ensure_ascii=False)})[left_out]"
     chart = (
-        spectrum_chart(report.series, f"predicted, {report.band}")
+        _spectrum_chart(report)
         .properties(title=alt.TitleParams(text=alt.ExprRef(chosen)))
         .add_params(_level_choice(report, "left_out", "left out"), zoom())
         .transform_filter("datum.level == left_out")
@@ -58,27 +58,42 @@ def folds_figure(report: Report) -> Figure:
 
 def folds_panels(report: Report) -> Figure:
     """Every left-out spectrum and its prediction, one panel per level."""
-    folds = report.scores["folds"]
-    names = numbered(
-        [
-            f"left out {name} {report.level_unit}|R² {number(folds[name]['r2'])}"
-            for name in report.names
-        ]
+    scores, unit = report.scores["folds"], report.series.unit
+    titles = {
+        name: [f"left out {name} {unit}", f"R² {number(scores[name]['r2'])}"]
+        for name in report.names
+    }
+    expression = f"({json.dumps(titles, ensure_ascii=False)})[datum.label]"
+    header = alt.Header(labelExpr=expression, labelPadding=4)
+    facet = alt.Facet("level", type="nominal", title=None, header=header, sort=report.names)
+    columns = math.ceil(math.sqrt(len(titles)))
+    width, height = (230, 150) if columns <= 3 else (150, 105)
+    chart = _spectrum_chart(report, columns=2)
+    every = chart.properties(width=width, height=height).facet(
+        facet, columns=columns, data=alt.NamedData("folds")
     )
-    rows = report.predictions()
-    rows["panel"] = rows.pop("level").map(dict(zip(report.names, names, strict=True)))
-    chart = spectrum_chart(report.series, f"predicted, {report.band}", columns=2)
-    chart = panels(chart, "folds", len(names))
-    return Figure("folds", "left-out spectra and their predictions", chart, {"folds": rows})
+    what = "left-out spectra and their predictions"
+    return Figure(
+        "folds", what, every.resolve_axis(x="independent"), {"folds": report.predictions()}
+    )
+
+
+def _spectrum_chart(report: Report, **legend: Any) -> Any:
+    """Predicted spectra with their band, and the measured ones."""
+    name, series = f"predicted, {report.band}", report.series
+    part = keyed({"measured": INK, name: MODEL}, **legend)
+    x, y = x_axis("wavelength", series.axis_label), y_axis("measured", series.signal_label)
+    layers = band_layers(part, name, x, series.signal_label)
+    return alt.layer(*layers, part("measured", "line", x, y))
 
 
 def _fold_note(report: Report, name: str) -> list[str]:
     """What is said above the figure of a left-out level, in lines."""
-    scores, unit = report.scores["folds"][name], report.signal_unit
+    scores, unit = report.scores["folds"][name], report.series.labels["signal_unit"]
     rmse, largest = (quantity(scores.get(key), unit) for key in ("rmse", "max_error"))
     outside = ", extrapolated" if name in (report.names[0], report.names[-1]) else ""
     return [
-        f"{name} {report.level_unit} left out{outside}",
+        f"{name} {report.series.unit} left out{outside}",
         f"R² {number(scores.get('r2'))}, RMSE {rmse}, largest error {largest}",
     ]
 
@@ -87,7 +102,7 @@ def _level_choice(
     report: Report, name: str, label: str, start: int = 0, among: list[str] | None = None
 ) -> alt.Parameter:
     names = among or report.names
-    options = {level: f"{level} {report.level_unit}" for level in names}
+    options = {level: f"{level} {report.series.unit}" for level in names}
     return choice(name, label, options, names[start])
 
 
@@ -102,7 +117,7 @@ def error_figure(report: Report) -> Figure:
         "rect",
         x_axis("left", series.axis_label),
         alt.X2("right"),
-        alt.Y("level", type="nominal").title(f"left out ({report.level_unit})").sort(None),
+        alt.Y("level", type="nominal").title(f"left out ({report.series.unit})").sort(None),
         _around_zero(error, f"predicted − measured, {series.signal_label}"),
     )
     what = "error by wavelength and left-out level"
@@ -120,7 +135,7 @@ def _around_zero(values: Float[np.ndarray, "..."], title: str) -> alt.Fill:
 
 def map_figures(report: Report) -> list[Figure]:
     """Metric and Christoffel symbol by concentration and wavelength."""
-    label = labelled("concentration", report.level_unit)
+    label = labelled("concentration", report.series.unit)
     chart = marks(
         "rect",
         x_axis("left", report.series.axis_label),
@@ -150,7 +165,7 @@ def map_figures(report: Report) -> list[Figure]:
 def paths_figure(report: Report, paths: pd.DataFrame) -> Figure:
     """Geodesics between two levels at some wavelengths."""
     lines = [name for name in paths["line"].unique() if name != FLAT]
-    label = labelled("concentration", report.level_unit)
+    label = labelled("concentration", report.series.unit)
     x = x_axis("t", "affine parameter t")
     y = concentration(alt.Y, "concentration", label, report.series.concentrations)
     dashes: dict[str, Any] = {"strokeDash": [6, 4], "color": MUTED}
@@ -172,7 +187,7 @@ def paths_figure(report: Report, paths: pd.DataFrame) -> Figure:
 
 def posterior_figure(report: Report) -> Figure:
     """Posterior density of the concentration of every left-out spectrum."""
-    unit, levels, table = report.level_unit, report.series.concentrations, report.posterior
+    unit, levels, table = report.series.unit, report.series.concentrations, report.posterior
     largest = table.groupby("level")["density"].transform("max")
     table = table[table["density"] > NEGLIGIBLE * largest]
     true = dict(zip(report.names, levels.tolist(), strict=True))
@@ -190,7 +205,7 @@ def posterior_figure(report: Report) -> Figure:
     ends = (start, alt.X2("high"), alt.YDatum(0))
     lines = {"strokeDash": [6, 4], "strokeWidth": 2, "table": "true"}
     chart = alt.layer(
-        part("density", "area", at, density, table="posterior", where=chosen, opacity=BAND),
+        part("density", "area", at, density, table="posterior", where=chosen, opacity=SHADE),
         part("density", "line", at, density, table="posterior", where=chosen),
         part("90% set", "rule", *ends, table="sets", where=chosen, strokeWidth=6),
         part("true concentration", "rule", at, where=chosen, **lines),
@@ -202,3 +217,17 @@ def posterior_figure(report: Report) -> Figure:
     }
     what = "posterior density of the concentration of the spectrum that was left out"
     return Figure("posterior", what, chart, tables, 300)
+
+
+def metric_figure(report: Report) -> Figure:
+    """Mean and standard deviation of sqrt(g) over concentration."""
+    table, unit = report.metric, report.series.unit
+    mean, deviation = table["sqrt_g"], table["deviation"]
+    low, high = np.maximum(mean - deviation, 0), mean + deviation
+    rows = {"concentration": table["concentration"], "predicted": mean, "low": low, "high": high}
+    name, label = "posterior mean ± standard deviation", per("√g", unit)
+    levels = report.series.concentrations
+    x = concentration(alt.X, "concentration", labelled("concentration", unit), levels)
+    chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, label, zero=True))
+    what = "posterior of the square root of the metric"
+    return Figure("posterior_metric", what, chart, {"metric": rows}, 260)

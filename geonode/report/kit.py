@@ -1,4 +1,4 @@
-"""One kit of charts for both pages and for PNG files: Vega-Lite, written through Altair.
+"""One kit of charts for pages and for PNG files: Vega-Lite, written through Altair.
 
 Colours are those of Okabe and Ito, Color Universal Design (2008), and viridis: both can be told
 apart by colour-blind readers.
@@ -21,11 +21,12 @@ import vl_convert
 from jaxtyping import Float, Int
 
 from geonode.spectra.chart import spans_decades
+from geonode.spectra.series import Series, level_names
 from geonode.storage.atomic import replacing
 
 INK, MUTED, LINE = "#1b1f23", "#5a6570", "#dfe3e8"
 MODEL, SECOND = "#d55e00", "#0072b2"
-BAND = 0.25
+SHADE = 0.25
 """Opacity of the band about a line."""
 
 SCALE = 1.6
@@ -34,7 +35,7 @@ SCALE = 1.6
 DIGITS = 5
 """Significant digits of the numbers of a chart."""
 
-NAMED = 12
+MOST_IN_LEGEND = 12
 """Largest number of levels in a legend; of more, some are named."""
 
 TITLE_LETTERS = 38
@@ -69,23 +70,19 @@ CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its data.
-
-    Attributes:
-        name: name of its elements in a page, and of the files that it is saved as.
-        description: description for screen readers.
-        chart: chart of Altair whose data are the tables.
-        tables: data of the chart, as tables or as columns by name, the first for layers that name
-            none; a script of the page may replace them. Names of columns are plain words, because
-            Vega reads others as paths.
-        height: height of the plot in a page (CSS pixels), which gives it its width.
-    """
+    """A chart with its data."""
 
     name: str
+    """Of its elements in a page, and of the files that it is saved as."""
     description: str
+    """For screen readers."""
     chart: Any
+    """Of Altair; its data are the tables."""
     tables: dict[str, Any]
+    """Tables, or columns by name, the first for layers that name none; plain words are names of
+    columns, because Vega reads others as paths. A script of the page may replace them."""
     height: int = 360
+    """Of the plot in a page (CSS pixels), which gives it its width."""
 
     def to_json(self) -> str:
         """Specification in Vega-Lite for a page."""
@@ -99,23 +96,23 @@ class Figure:
             ArtifactError: the operating system refuses.
         """
         content = self._specification()
-        picture = vl_convert.vegalite_to_png(content, vl_version=_version(), scale=SCALE)
+        picture = vl_convert.vegalite_to_png(content, vl_version=_vega_version(), scale=SCALE)
         with replacing(path) as temporary:
             temporary.write_bytes(picture)
 
     def _specification(self) -> dict[str, Any]:
-        tables = {name: _rows(table) for name, table in self.tables.items()}
+        tables = {name: _plain_rows(table) for name, table in self.tables.items()}
         chart = self.chart.properties(data=alt.NamedData(next(iter(tables))))
         return chart.to_dict() | {"config": CONFIG, "datasets": tables}
 
 
-def _rows(table: Any) -> list[dict[str, Any]]:
+def _plain_rows(table: Any) -> list[dict[str, Any]]:
     """Rows of a table, with numbers of `DIGITS` digits and None for those that are not finite."""
-    columns = {name: map(_plain, np.asarray(column).tolist()) for name, column in table.items()}
+    columns = {name: map(_drawn, np.asarray(column).tolist()) for name, column in table.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _plain(value: Any) -> Any:
+def _drawn(value: Any) -> Any:
     if not isinstance(value, float):
         return value
     return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
@@ -124,15 +121,15 @@ def _plain(value: Any) -> Any:
 @cache
 def library() -> str:
     """JavaScript that draws charts in a browser, without a network."""
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_version())
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_vega_version())
 
 
-def packed(text: str) -> str:
+def compressed(text: str) -> str:
     """Text compressed, in base64, as the script of a page unpacks it."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
-def _version() -> str:
+def _vega_version() -> str:
     """Version of Vega-Lite that Altair writes, without its patch."""
     return ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
@@ -140,9 +137,6 @@ def _version() -> str:
 def sample(count: int, most: int) -> Int[np.ndarray, "chosen"]:
     """Evenly spaced indices, ends included; all if there are at most `most`."""
     return np.linspace(0, count - 1, min(count, most)).round().astype(int)
-
-
-# axes, legends and controls
 
 
 def x_axis(field: str, title: str) -> alt.X:
@@ -233,7 +227,7 @@ def keyed(colours: dict[str, str], **more: Any) -> Callable[..., alt.Chart]:
 
 def level_colours(field: str, names: Sequence[str], title: str | None = None) -> alt.Color:
     """Colours of ordered levels, from dark to light, with a legend of some of them."""
-    some = [names[place] for place in sample(len(names), NAMED)]
+    some = [names[place] for place in sample(len(names), MOST_IN_LEGEND)]
     scheme = alt.SchemeParams(name="viridis", extent=[0, 0.9])
     shown = legend(some, title, values=some, symbolType="stroke")
     return (
@@ -254,7 +248,10 @@ def band_layers(
         zero: whether that begins at zero.
     """
     low, line = (y_axis(field, label, zero=zero) for field in ("low", "predicted"))
-    return [part(name, "area", x, low, alt.Y2("high"), opacity=BAND), part(name, "line", x, line)]
+    return [
+        part(name, "area", x, low, alt.Y2("high"), opacity=SHADE),
+        part(name, "line", x, line),
+    ]
 
 
 def choice(name: str, label: str, options: dict[str, str], start: str) -> alt.Parameter:
@@ -276,24 +273,30 @@ def zoom() -> alt.Parameter:
     return alt.selection_interval(bind="scales", zoom="wheel![event.altKey]")
 
 
-def numbered(names: Sequence[str]) -> list[str]:
-    """Names of panels that differ and are in order; `panels` hides the number."""
-    return [f"{place:03d} {name}" for place, name in enumerate(names)]
-
-
-def panels(chart: Any, table: str, count: int, **more: Any) -> alt.FacetChart:
-    """A chart for every panel of a table, in rows; `|` in the name of a panel begins a line.
+def by_level(
+    names: list[str],
+    along: dict[str, Float[np.ndarray, "wavelength"]],
+    values: dict[str, Float[np.ndarray, "..."]],
+) -> dict[str, Any]:
+    """Columns of the spectra of levels, one row per level and wavelength.
 
     Args:
-        chart: chart of one panel.
-        table: name of the table, whose column panel tells the panel of a row.
-        count: number of panels.
-        more: scales that are not shared.
+        names: of the levels, in the column `level`.
+        along: columns that are the same for every level, by name.
+        values: other columns.
     """
-    columns = math.ceil(math.sqrt(count))
-    width, height = (230, 150) if columns <= 3 else (150, 105)
-    header = alt.Header(labelExpr="split(slice(datum.label, 4), '|')", labelPadding=4)
-    facet = alt.Facet("panel", type="nominal", title=None, header=header)
-    chart = chart.properties(width=width, height=height)
-    every = chart.facet(facet, columns=columns, data=alt.NamedData(table))
-    return every.resolve_axis(x="independent").resolve_scale(**more)
+    (count,) = {len(one) for one in along.values()}
+    columns = {name: np.tile(one, len(names)) for name, one in along.items()}
+    columns |= {name: one.ravel() for name, one in values.items()}
+    return {"level": np.repeat(names, count), **columns}
+
+
+def spectra_figure(series: Series, drawn: Int[np.ndarray, "chosen"]) -> Figure:
+    """Measured spectra of all levels, at some of the wavelengths."""
+    unit = series.labels["concentration_unit"]
+    names = [f"{name} {unit}".removesuffix(" 1") for name in level_names(series.concentrations)]
+    along = {"wavelength": series.axis[drawn]}
+    rows = by_level(names, along, {"signal": series.signal[:, drawn]})
+    x, y = x_axis("wavelength", series.axis_label), y_axis("signal", series.signal_label)
+    chart = marks("line", x, y, level_colours("level", names)).add_params(zoom())
+    return Figure("spectra", "measured spectra of all levels", chart, {"spectra": rows}, 380)

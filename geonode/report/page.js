@@ -1,8 +1,9 @@
 'use strict';
-// Figures of a page: drawing, saving, and replacing their data.
+// Figures of a page: drawing, saving, and what follows its sliders.
 
 const views = {};
 const element = id => document.getElementById(id);
+const data = JSON.parse(element('page-data').textContent);
 const stem = document.title.split(':')[0].replace(/\.[^.]*$/, '');  // of the names of files
 
 async function unpacked(text) {
@@ -11,9 +12,9 @@ async function unpacked(text) {
   return new Response(stream).text();
 }
 
-// Numbers of a figure or a table, in base64.
-function numbersOf(text, Kind = Float64Array) {
-  return new Kind(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)).buffer);
+// Numbers in base64.
+function numbersOf(text) {
+  return new Float32Array(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)).buffer);
 }
 
 // A number with some significant digits.
@@ -26,7 +27,7 @@ function shown(value, digits = 4) {
   return text.replaceAll('-', '−');
 }
 
-// Tables of the figures that follow a control, as functions by name.
+// Tables of the figures that follow a slider, as functions by name.
 const live = {};
 
 // Lay out again: the rows of a legend follow from the width, the margin from the labels drawn, and
@@ -78,18 +79,76 @@ function save(name, parts, type) {
 function csvOf(view, names) {
   return names.map(name => view.data(name)).filter(rows => rows.length).map(rows => {
     const columns = Object.keys(rows[0]);
-    return csvText([columns, ...rows.map(row => columns.map(column => row[column]))]);
+    const lines = [columns, ...rows.map(row => columns.map(column => row[column]))];
+    return lines.map(line => line.map(csvCell).join(',') + '\n').join('');
   }).join('\n');
 }
 
 // A text that begins like a formula gets an apostrophe, as OWASP advises.
-function csvText(rows) {
-  return rows.map(row => row.map(value => {
-    if (typeof value === 'number') return String(Number(value.toPrecision(12)));
-    let text = String(value ?? '');
-    if (/^[=+\-@\t\r]/.test(text) && isNaN(Number(text))) text = `'${text}`;
-    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  }).join(',')).join('\n') + '\n';
+function csvCell(value) {
+  if (typeof value === 'number') return String(Number(value.toPrecision(12)));
+  let text = String(value ?? '');
+  if (/^[=+\-@\t\r]/.test(text) && isNaN(Number(text))) text = `'${text}`;
+  return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+// The curve at a wavelength and the spectrum at a concentration, of one substance.
+function followOneSubstance({axis, axisUnit, places, levels, lines, ...packed}) {
+  const [slider, concentration, box] = ['wavelength', 'concentration', 'concentration-number'].map(element);
+  const [measured, predicted, half] = [packed.measured, packed.predicted, packed.half].map(numbersOf);
+  const n = axis.length;
+  // A number between two rows of some columns, at a place that need not be whole.
+  function mixed(numbers, place, columns = 1, column = 0) {
+    const at = Math.min(Math.floor(place), places.length - 2), share = place - at;
+    return (1 - share) * numbers[at * columns + column] + share * numbers[(at + 1) * columns + column];
+  }
+  function banded(place, column) {
+    const [middle, width] = [predicted, half].map(numbers => mixed(numbers, place, n, column));
+    return {predicted: middle, low: middle - width, high: middle + width};
+  }
+  function placeOf(value) {
+    let at = 0;
+    while (at < places.length - 2 && places[at + 1] <= value) at++;
+    return at + (value - places[at]) / (places[at + 1] - places[at]);
+  }
+  live.curve = () => {
+    const at = Number(slider.value), [constant, slope, r2, limit] = lines[at];
+    element('wavelength-at').textContent = `${shown(axis[at], 5)} ${axisUnit}`;
+    element('curve-note').textContent = `Line: signal = ${shown(constant, 3)} + ${shown(slope, 3)} × ` +
+      `concentration; R² ${shown(r2)}; limit of detection ${limit}.`;
+    return {
+      measured: levels.map((level, i) => ({concentration: level, signal: measured[i * n + at]})),
+      curve: places.map((value, i) => ({concentration: value, line: constant + slope * value, ...banded(i, at)})),
+    };
+  };
+  live.predicted = () => {
+    const place = placeOf(Number(box.value));
+    return {spectrum: axis.map((wavelength, i) => ({wavelength, ...banded(place, i)}))};
+  };
+  concentration.addEventListener('input', () => {
+    const place = concentration.value / concentration.max * (places.length - 1);
+    box.value = Number(mixed(places, place).toPrecision(4));
+  });
+  box.addEventListener('change', () => {
+    box.value = Math.min(Math.max(Number(box.value) || 0, places[0]), places[places.length - 1]);
+    concentration.value = Math.round(placeOf(Number(box.value)) / (places.length - 1) * concentration.max);
+    show('predicted');
+  });
+}
+
+// Response surfaces of several substances at a wavelength.
+function followSeveralSubstances({axis, axisUnit, pairs, cells, low, ranges, ...packed}) {
+  const signal = numbersOf(packed.signal);
+  const edge = (substance, cell) => low[substance] + cell / cells * ranges[substance];
+  for (const [place, [one, other]] of pairs.entries()) live[`surface_${one}_${other}`] = () => {
+    const at = Number(element('wavelength').value), rows = [];
+    element('wavelength-at').textContent = `${shown(axis[at], 5)} ${axisUnit}`;
+    for (let j = 0; j < cells; j++) for (let i = 0; i < cells; i++) rows.push({
+      x: edge(one, i), x2: edge(one, i + 1), y: edge(other, j), y2: edge(other, j + 1),
+      signal: signal[((place * cells + j) * cells + i) * axis.length + at],
+    });
+    return {cells: rows};
+  };
 }
 
 async function start() {
@@ -101,6 +160,13 @@ async function start() {
   element('undrawn').remove();
 }
 
+if (data.places) followOneSubstance(data);
+if (data.pairs) followSeveralSubstances(data);
+for (const slider of document.querySelectorAll('input[data-of]')) {
+  slider.addEventListener('input', () => {
+    Object.keys(live).filter(name => name.startsWith(slider.dataset.of)).forEach(show);
+  });
+}
 let settled;
 addEventListener('resize', () => {  // after Vega has taken the new width
   clearTimeout(settled);

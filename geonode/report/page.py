@@ -1,109 +1,134 @@
 """A page: one file of HTML that needs nothing else, not even a network.
 
-Every text is escaped here and nowhere else.
+One template lays out its sections and escapes every text.
 """
 
 import base64
 import hashlib
-import html
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
+from typing import Any
 
-from geonode.report.kit import Figure, library, packed
-from geonode.report.table import Cell, Table
+from jinja2 import Environment, StrictUndefined, Template
+
+from geonode.report.kit import Figure, compressed, library
+from geonode.storage.document import plain
+from geonode.storage.table import SHOWN, Cell, Column, Table, cell_text
 from geonode.wording import quantity
-
-LONG = 30
-"""Letters of a text that is aligned to the left in a table, and may be broken into lines."""
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Sentence with its evaluation: good, bad, or None; `word` is printed first."""
+class Statement:
+    """A sentence with its evaluation."""
 
     text: str
     good: bool | None = None
+    """None: it has none."""
     word: str = ""
+    """Printed first."""
 
 
 @dataclass(frozen=True)
-class Markup:
-    """HTML that stands as it is."""
+class Note:
+    """A remark in small print."""
 
-    html: str
+    text: str = ""
+    name: str = ""
+    """Of the element, if the script of the page writes the text."""
+    link: str = ""
+    """A file beside the page."""
 
 
-Part = str | Figure | Table | Markup | list[Verdict]
-"""A paragraph, a figure, a table, HTML, or a list of sentences."""
+@dataclass(frozen=True)
+class SideBySide:
+    """Figures beside each other, one below the other on a phone."""
+
+    figures: Sequence[Figure]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A slider for figures that the script of the page draws again."""
+
+    name: str
+    label: str
+    figures: str
+    """How their names begin."""
+    last: int
+    """It counts from 0 to this."""
+    start: int
+    box: dict[str, Any] = field(default_factory=dict)
+    """A field for the number itself: its low, high and start, and its unit."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """A line to be typed."""
+
+    line: str
+
+
+Part = str | Table | Figure | SideBySide | Note | Code | list[Statement] | list[Slider]
+"""What a section has: paragraphs, tables, figures, and what goes with them."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Section of the page: a title, and parts in order."""
+    """A section: a title, and parts in order."""
 
     name: str
     title: str
     parts: Sequence[Part]
 
 
-def page(
-    title: str,
-    first: str,
-    sections: Sequence[Section],
-    *,
-    scripts: Sequence[str] = (),
-    data: str = "",
-    generator: str = "",
-) -> str:
-    """HTML of a page.
+@dataclass(frozen=True)
+class Page:
+    """A page of sections.
 
     The library that draws, most of the page, is compressed and unpacked by the script of the page.
     A browser runs these two scripts, by their hashes, and no other.
-
-    Args:
-        title: title of the window.
-        first: HTML above the sections.
-        sections: all sections.
-        scripts: names of scripts that follow that of every page.
-        data: data for them, in JSON without `<`.
-        generator: command that made the page.
     """
-    script = "\n".join(map(_asset, ["page.js", *scripts]))
-    links = " ".join(f'<a href="#{one.name}">{escaped(one.title)}</a>' for one in sections)
-    made_by = f'\n<meta name="generator" content="{escaped(generator)}">' if generator else ""
-    given = f'\n<script type="application/json" id="data">{data}</script>' if data else ""
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">{made_by}
-<meta http-equiv="Content-Security-Policy" content="{_policy(library(), script)}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escaped(title)}</title>
-<style>{_asset("page.css")}</style>
-</head>
-<body>
-<main>
-<p id="undrawn">The figures need JavaScript and a browser of 2023 or later; the tables do not.</p>
-{first}
-<nav aria-label="sections">{links}</nav>
-{chr(10).join(map(_section, sections))}
-</main>
-<script type="text/plain" id="library">{packed(library())}</script>{given}
-<script>{script}</script>
-</body>
-</html>
-"""
+
+    title: str
+    """Of the window."""
+    heading: str
+    lead: Sequence[Part]
+    """Parts above the sections."""
+    sections: Sequence[Section]
+    answer: Statement | None = None
+    """The result in large letters; the lead stands beside or below it."""
+    figure: Figure | None = None
+    """A figure beside the lead."""
+    data: dict[str, Any] = field(default_factory=dict)
+    """What the script of the page needs, in types of JSON and NumPy."""
+    generator: str = ""
+    """Command that made the page."""
+
+    def html(self) -> str:
+        """The page as text."""
+        script = _asset("page.js")
+        return _template().render(
+            page=self,
+            policy=_policy(library(), script),
+            style=_asset("page.css"),
+            library=compressed(library()),
+            script=script,
+            data=plain(self.data),
+        )
 
 
-def escaped(text: str) -> str:
-    """Text escaped for elements and quoted attributes."""
-    return html.escape(text, quote=True)
-
-
-def parts_html(parts: Sequence[Part]) -> str:
-    """Parts as HTML, one after the other."""
-    return "\n".join(map(_part, parts))
+@cache
+def _template() -> Template:
+    """The template of all pages."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"kind": _kind, "rows": _texts}
+    environment.filters["specification"] = lambda figure: compressed(figure.to_json())
+    return environment.from_string(_asset("page.html"))
 
 
 def _asset(name: str) -> str:
@@ -119,72 +144,27 @@ def _policy(*scripts: str) -> str:
     )
 
 
-def _section(section: Section) -> str:
-    title = f'<h2 id="{section.name}-title">{escaped(section.title)}</h2>'
-    opening = f'<section id="{section.name}" aria-labelledby="{section.name}-title">'
-    return f"{opening}\n{title}\n{parts_html(section.parts)}\n</section>"
+def _kind(part: Part) -> str:
+    """What the template calls a part."""
+    first = part[0] if isinstance(part, list) else part
+    return type(first).__name__.lower()
 
 
-def _part(part: Part) -> str:
-    if isinstance(part, str):
-        return f"<p>{escaped(part)}</p>"
-    if isinstance(part, Markup):
-        return part.html
-    if isinstance(part, Figure):
-        return _figure(part)
-    return _table(part) if isinstance(part, Table) else _verdicts(part)
+def _texts(table: Table) -> list[tuple[str, ...]]:
+    """Texts of the cells of a table by row."""
+    return [
+        *zip(
+            *([_text_of(one, column) for one in column.cells] for column in table.columns),
+            strict=True,
+        )
+    ]
 
 
-def _verdicts(verdicts: list[Verdict]) -> str:
-    kinds = {True: "good", False: "bad", None: "plain"}
-    lines = []
-    for found in verdicts:
-        word = f"<strong>{escaped(found.word)}</strong> " if found.word else ""
-        lines.append(f'<li class="{kinds[found.good]}">{word}{escaped(found.text)}</li>')
-    return f'<ul class="verdict">{"".join(lines)}</ul>'
-
-
-def _table(table: Table) -> str:
-    headers = "".join(f'<th scope="col">{escaped(name)}</th>' for name in table.columns)
-    head = f"<thead><tr>{headers}</tr></thead>" if headers else ""
-    kind = "" if headers else ' class="facts"'
-    caption = f"<caption>{escaped(table.title)}</caption>" if table.title else ""
-    rows = []
-    for place, (first, *others) in enumerate(table.rows):
-        marked = ' class="marked"' if place in table.marked else ""
-        cells = "".join(map(_cell, others))
-        rows.append(f'<tr{marked}><th scope="row">{escaped(_text(first))}</th>{cells}</tr>')
-    return (
-        f'<div class="scroll" tabindex="0" role="region" '
-        f'aria-label="{escaped(table.title or table.name)}"><table id="table-{table.name}"{kind}>'
-        f"{caption}{head}<tbody>{''.join(rows)}</tbody></table></div>"
-    )
-
-
-def _cell(value: Cell) -> str:
-    text = _text(value)
-    kind = ' class="text"' if len(text) > LONG else ""
-    return f"<td{kind}>{escaped(text)}</td>"
-
-
-def _text(value: Cell) -> str:
-    if value is None:
-        return ""
+def _text_of(value: Cell, column: Column) -> str:
+    """A cell as a reader sees it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return value if isinstance(value, str) else quantity(value, "1", 4)
-
-
-def _figure(figure: Figure) -> str:
-    description = escaped(figure.description)
-    buttons = "".join(
-        f'<button type="button" data-save="{kind}" aria-label="save as {kind.upper()}: '
-        f'{description}">{kind.upper()}</button>'
-        for kind in ("csv", "svg", "png")
-    )
+    digits = min(column.digits or SHOWN, SHOWN)
     return (
-        f'<figure data-figure="{figure.name}"><div class="controls"></div>'
-        f'<div class="plot" id="plot-{figure.name}" role="img" aria-label="{description}" '
-        f'style="min-height:{figure.height}px"></div><div class="save">{buttons}</div>'
-        f'<script type="text/plain">{packed(figure.to_json())}</script></figure>'
+        quantity(value, "1", digits) if isinstance(value, int | float) else cell_text(value, digits)
     )

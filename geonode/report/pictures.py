@@ -6,19 +6,19 @@ import numpy as np
 from geonode.estimation.predicting import PredictedBlock
 from geonode.posterior.prior import COVERAGE
 from geonode.report.kit import (
-    BAND,
     MUTED,
+    SHADE,
     Figure,
+    by_level,
     level_colours,
     marks,
     sample,
     x_axis,
     y_axis,
 )
-from geonode.report.series_figures import by_level
 from geonode.spectra.series import Series, level_names
 
-MOST_SPECTRA = 12
+MOST_DRAWN = 12
 """Largest number of spectra in one figure."""
 
 BANDS = 4
@@ -31,13 +31,17 @@ class PredictedSpectra:
     def __init__(self, series: Series, count: int) -> None:
         """Of a series, with a number of predicted spectra."""
         self.series = series
-        self._chosen = sample(count, MOST_SPECTRA)
+        self._chosen = sample(count, MOST_DRAWN)
         self._rows: list[tuple[float, np.ndarray, np.ndarray, np.ndarray]] = []
         self._band = ""
 
     def __call__(self, block: PredictedBlock) -> None:
         """Take what is shown of a block."""
-        low, high, self._band = _band(block)
+        if block.interval is None:
+            low, high = block.signal - block.std, block.signal + block.std
+            self._band = "standard deviation"
+        else:
+            (low, high), self._band = block.interval, f"{COVERAGE:.0%} interval"
         for place in self._chosen - block.start:
             if 0 <= place < len(block.concentrations):
                 level = float(block.concentrations[place])
@@ -69,13 +73,6 @@ class PredictedSpectra:
         ]
         if few:
             ends = (low_end, alt.Y2("high"))
-            layers.append(marks("area", x, *ends, colour, table="predicted", opacity=BAND))
+            layers.append(marks("area", x, *ends, colour, table="predicted", opacity=SHADE))
         chart = alt.layer(*layers).properties(width=620, height=340)
         return Figure("predicted", "predicted spectra over the measured ones", chart, tables)
-
-
-def _band(block: PredictedBlock) -> tuple[np.ndarray, np.ndarray, str]:
-    """Lower and upper end of the bands about predictions, and their name."""
-    if block.interval is not None:
-        return *block.interval, f"{COVERAGE:.0%} interval"
-    return block.signal - block.std, block.signal + block.std, "standard deviation"

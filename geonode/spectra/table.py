@@ -1,7 +1,5 @@
 """Spectra on one axis: of a concentration series, and of unknowns."""
 
-import csv
-import io
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +8,7 @@ from jaxtyping import Float
 from geonode.errors import SpectraError
 from geonode.spectra.arrays import require_size
 from geonode.spectra.replicates import Replicates
+from geonode.storage.table import Column, Table, shortest
 
 FEWEST_LEVELS = 4
 MOST_LEVELS = 50
@@ -117,21 +116,12 @@ def to_csv(table: SpectraTable) -> str:
     """Text of a table that `read_table` reads back, every number in its shortest exact form."""
     unit = {"1": "", "cm-1": "_cm1"}.get(table.axis_unit, f"_{table.axis_unit}")
     of_level = "" if table.concentration_unit is None else f" {table.concentration_unit}"
-    header = [table.axis_name + unit]
+    columns = [Column(table.axis_name + unit, table.axis, digits=None)]
     for concentration, scans in zip(table.concentrations, table.scans, strict=True):
         name = shortest(concentration) + of_level
-        header += [name, *(f"{name}__r{scan}" for scan in range(2, len(scans) + 1))]
-    rows = np.column_stack([table.axis, *(scans.T for scans in table.scans)])
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([shortest(number) for number in row] for row in rows)
-    return text.getvalue()
-
-
-def shortest(number: float) -> str:
-    """The shortest decimal text that reads back as exactly this number."""
-    return np.format_float_positional(number, trim="-")
+        names = [name, *(f"{name}__r{scan}" for scan in range(2, len(scans) + 1))]
+        columns += [Column(*one, digits=None) for one in zip(names, scans, strict=True)]
+    return Table("spectra", "Spectra by level", columns).csv()
 
 
 def without_rounding(levels: Float[np.ndarray, "value"]) -> Float[np.ndarray, "value"]:

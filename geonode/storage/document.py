@@ -1,4 +1,4 @@
-"""Small text files for stages, users and DVC: JSON, and texts that are safe in a CSV."""
+"""Small files for stages, users and DVC: JSON and text."""
 
 import json
 import math
@@ -10,8 +10,6 @@ import numpy as np
 from geonode.errors import ArtifactError, MissingArtifactError
 from geonode.storage.atomic import write_bytes
 from geonode.storage.seal import require_file
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def encode_json(path: Path, content: dict[str, Any]) -> bytes:
@@ -71,18 +69,6 @@ def write_text(path: Path, text: str) -> None:
         ArtifactError: the file cannot be written.
     """
     write_bytes(path, text.encode())
-
-
-def cell(text: str) -> str:
-    """CSV cell of a text that no spreadsheet takes for a formula; numbers stay as they are.
-
-    Texts that begin like a formula get an apostrophe: OWASP, CSV Injection.
-    """
-    try:
-        float(text)
-    except ValueError:
-        return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
-    return text
 
 
 def plain(value: Any) -> Any:

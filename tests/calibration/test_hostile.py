@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 import torch
 
+from geonode.calibration.results import result_tables
 from geonode.calibration.routine import Routine
 from geonode.calibration.saved import load_calibration, save_calibration
 from geonode.errors import GeonodeError
-from geonode.report.results import result_tables
 from geonode.spectra.common_axis import interpolated
 from geonode.spectra.table import Spectra
 from geonode.storage.weights import read_weights, write_weights

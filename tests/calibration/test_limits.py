@@ -5,8 +5,8 @@ import pytest
 
 from geonode.calibration.limits import Line, curve_limit, pls_limit
 from geonode.calibration.methods import fitted
+from geonode.calibration.peaks import peaks
 from geonode.estimation.posterior import estimate
-from geonode.report.calibration_tables import maxima
 from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
@@ -207,11 +207,11 @@ def test_peaks_are_found_with_their_widths_and_noise_is_none():
     signal = np.outer(np.arange(1.0, 5.0), bands[0] + 0.5 * bands[1])
     chart = Chart.of("linear", None, np.arange(1.0, 5.0))
     exact = Series.of_levels(np.arange(1.0, 5.0), axis, signal, chart, LABELS)
-    (first, *one), (second, *other) = maxima(exact)
+    (first, *one), (second, *other) = zip(*peaks(exact), strict=True)
     assert axis[[first, second]].tolist() == [450, 540]
     assert one == pytest.approx([4, 2.355 * 5], rel=1e-3)
     assert other == pytest.approx([2, 2.355 * 5], rel=1e-3)
     # The range of uniform noise is 3.5 of its standard deviations.
     noise = np.random.default_rng(0).uniform(size=signal.shape)
-    assert maxima(replace(exact, signal=noise)) == []
-    assert maxima(replace(exact, signal=0 * signal)) == []
+    assert not len(peaks(replace(exact, signal=noise))[0])
+    assert not len(peaks(replace(exact, signal=0 * signal))[0])

@@ -46,7 +46,7 @@ def week(tmp_path_factory):
         *("--preprocess", "[{savgol: {window: 5, degree: 2}}]", "--out", folder / "made"),
     )
     assert done.exit_code == 0, done.output
-    control, validation, verdict = done.stdout.splitlines()
+    control, validation, verdict, *_ = done.stdout.splitlines()
     assert control.startswith("control QC (run.csv) passed: found 5")
     assert "2 of 2 inside their 90% intervals" in validation
     assert verdict.startswith("Use ")
@@ -84,15 +84,15 @@ def test_results_stay_until_they_are_to_be_replaced(week, tmp_path):
 def test_a_full_disk_leaves_all_results_as_they_were(week, tmp_path, monkeypatch):
     out, written = tmp_path / "out.csv", []
 
-    def full(columns, rows):
-        written.append(columns)
+    def full(table):
+        written.append(table)
         if len(written) > 1:
             raise OSError(errno.ENOSPC, "No space left on device")
         return "new"
 
     assert estimate(week, week / "day1", "--control", "QC=5", "--out", out).exit_code == 0
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    monkeypatch.setattr("geonode.report.results.csv_text", full)
+    monkeypatch.setattr("geonode.storage.table.Table.csv", full)
     day2 = write(tmp_path.parent / f"{tmp_path.name}_day2/run.csv", **SAMPLES)
     assert_refused(estimate(week, day2, "--out", out, "--overwrite"), "No space left on device")
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

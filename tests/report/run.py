@@ -15,6 +15,7 @@ from geonode.spectra.series import level_names, read_series, write_series
 from geonode.spectra.table import SpectraTable
 from geonode.storage.lineage import read_seal
 
+HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>\"'&amp;"
 SLOPE = 0.8  # a of ln sqrt(g) = a x + b, so G = a
 NOT_MEASURED = (
     *("r2", "mape", "pearson", "spectral_angle", "cosine"),
@@ -76,7 +77,7 @@ class Run:
         return Report.read(self.source, *self.artifacts, self.folder / "metrics")
 
     def page(self):
-        return report_page(self.report())
+        return report_page(self.report()).html()
 
     def metric_file(self, name):
         return self.folder / "metrics" / f"{name}.json"

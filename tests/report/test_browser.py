@@ -1,14 +1,26 @@
-"""The page in a browser: what is drawn, at the width of a phone and of a screen."""
+"""Pages in a browser: what they draw on a phone and on a screen, and what they save."""
 
+import io
 import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html import unescape
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+import torch
 
-from tests.report.run import Run
+from geonode.calibration.calibration_file import CalibrationFile
+from geonode.report.calibration_page import calibration_page
+from geonode.report.calibration_tables import tables
+from geonode.spectra.series import Series
+from tests.calibration import beer
+from tests.mixtures import beer as mixtures
+from tests.report.run import HOSTILE, Run
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -22,7 +34,7 @@ pytestmark = [
 
 # A window cannot be as narrow as a phone, a frame can. It looks at the page as it is.
 LOOK = """
-<iframe src="page.html" style="border:0; width:WIDTHpx; height:HEIGHTpx"></iframe>
+<iframe src="page.html" style="border:0; width:WIDTHpx; height:900px"></iframe>
 <pre></pre>
 <script>
 const errors = [];
@@ -69,31 +81,62 @@ frame.addEventListener('load', () => report(frame.contentDocument, frame.content
   .catch(error => tell(error.stack)));
 """
 
+# Every list is turned, sliders are moved as by hand, and every button of a figure is pressed.
 REPORT = """
+const saved = [];
+async function save(page, view, name) {
+  view.URL.createObjectURL = blob => { saved.push(blob); return '#'; };
+  const buttons = page.querySelectorAll(`figure[data-figure=${name}] button`);
+  for (const [place, button] of [...buttons].entries()) {
+    button.click();
+    while (saved.length <= place) await wait(50);
+  }
+  const [csv, svg] = await Promise.all(saved.slice(0, 2).map(blob => blob.text()));
+  const root = new DOMParser().parseFromString(svg, 'image/svg+xml').documentElement;
+  return {csv, svg: root.tagName, png: saved[2].type, size: saved[2].size};
+}
+function unreachable(page) {
+  return [...page.querySelectorAll('button, input, select, a, .scroll')].filter(one => {
+    const named = one.textContent.trim() || one.getAttribute('aria-label') || one.closest('label');
+    return one.tabIndex < 0 || !named;
+  }).map(one => one.outerHTML.slice(0, 80));
+}
+function change(page, view, input, value) {
+  input.value = value;
+  for (const kind of ['input', 'change']) {
+    input.dispatchEvent(new view.Event(kind, {bubbles: true}));
+  }
+}
 async function report(page, view) {
   await drawn(page);
-  const first = look(page);
-  for (const select of page.querySelectorAll('select')) {
-    select.selectedIndex = (select.selectedIndex + 1) % select.options.length;
-    select.dispatchEvent(new view.Event('input', {bubbles: true}));
-    select.dispatchEvent(new view.Event('change', {bubbles: true}));
+  const note = () => page.getElementById('curve-note')?.textContent;
+  const top = page.querySelector('.first'), notes = [note()];
+  const seen = {first: look(page), bottom: top && box(top).bottom, unreachable: unreachable(page)};
+  for (const list of page.querySelectorAll('select')) {
+    change(page, view, list, list.options[(list.selectedIndex + 1) % list.options.length].value);
   }
-  await wait(300);
-  return {...of_page(page, view), first, second: look(page)};
+  for (const [name, value] of Object.entries(MOVED)) {
+    change(page, view, page.getElementById(name), value);
+  }
+  await wait(1000);
+  const field = page.getElementById('concentration-number');
+  return {...seen, notes: [...notes, note()], number: Number(field?.value), second: look(page),
+    saved: SAVED && await save(page, view, SAVED), ...of_page(page, view)};
 }
 </script>
 """
 
 
-def browse(folder, page, script=REPORT, width=SCREEN, height=900, milliseconds=30_000):
-    """What a frame saw of a page, and what the browser complained of."""
+def browse(folder, page, width=SCREEN, moved=None, saved=None):
+    """What a frame saw of a page, with sliders `moved` and a figure saved, and all complaints."""
     (folder / "page.html").write_text(page, encoding="utf-8")
-    frame = LOOK.replace("WIDTH", str(width)).replace("HEIGHT", str(height)) + script
+    frame = LOOK.replace("WIDTH", str(width))
+    frame += REPORT.replace("MOVED", json.dumps(moved or {})).replace("SAVED", json.dumps(saved))
     (folder / "frame.html").write_text(frame, encoding="utf-8")
     command = [
         *(CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu"),
         *("--allow-file-access-from-files", "--hide-scrollbars", "--enable-logging=stderr"),
-        *(f"--user-data-dir={folder / 'profile'}", f"--virtual-time-budget={milliseconds}"),
+        *(f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=30000"),
         *("--window-size=1300,1000", "--dump-dom", (folder / "frame.html").as_uri()),
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
@@ -103,6 +146,16 @@ def browse(folder, page, script=REPORT, width=SCREEN, height=900, milliseconds=3
     seen = json.loads(seen)
     assert isinstance(seen, dict), seen  # the stack of what the frame failed at
     return seen, console
+
+
+def drawn(folder, page, width, **actions):
+    """What a frame saw of a page that fits it, complains of nothing, and is whole."""
+    seen, console = browse(folder, page, width, **actions)
+    assert (console, seen["errors"], seen["loaded"], seen["unreachable"]) == ([], [], [], [])
+    assert (seen["width"], seen["wide"]) == (width, width)
+    assert_well_drawn(seen["first"])
+    assert_well_drawn(seen["second"])
+    return seen
 
 
 def assert_well_drawn(figures):
@@ -122,12 +175,9 @@ LONG = "fluorescence intensity after subtraction of the blank"
 @pytest.mark.parametrize(("width", "quantity"), [(PHONE, LONG), (SCREEN, "absorbance")])
 def test_every_figure_is_drawn_and_fits(width, quantity, tmp_path):
     run = Run(tmp_path / "run", quantity=quantity).write()
-    seen, console = browse(tmp_path, run.page(), width=width)
-    assert (console, seen["errors"], seen["loaded"]) == ([], [], [])
-    assert (seen["width"], seen["wide"]) == (width, width)
+    seen = drawn(tmp_path, run.page(), width)
     first, second = seen["first"], seen["second"]
     for figures in (first, second):
-        assert_well_drawn(figures)
         assert marks(figures) == {
             "spectra": (4, 0, 0, 0, 0),
             "folds": (2, 1, 0, 0, 0),
@@ -149,3 +199,77 @@ def test_a_script_that_slipped_in_would_not_run(tmp_path):
     assert not seen["hacked"]
     assert len(console) == 1
     assert "Content Security Policy" in console[0]
+
+
+SAVED = Path("beer_calibration/calibration.safetensors")
+
+
+@pytest.mark.parametrize("width", [PHONE, SCREEN])
+def test_the_page_of_a_calibration_follows_its_controls_and_saves(calibration, width, tmp_path):
+    text = calibration_page(calibration, tables(calibration), SAVED).html()
+    assert len(text.encode()) < 1_000_000
+    moved = {"wavelength": 0, "concentration-number": 1e9}
+    seen = drawn(tmp_path, text, width, moved=moved, saved="true")
+    if width == SCREEN:
+        assert seen["bottom"] < 900  # verdict, figure, errors and limits without scrolling
+    levels, model = len(beer.LEVELS), calibration.model
+    sets = levels + sum(len(parts) for parts in model.calibration.sets["geonode"])
+    assert marks(seen["second"]) == {  # lines, areas, rectangles, rules, symbols
+        "true": (1, 0, 0, sets, 2 * levels),
+        "spectra": (levels, 0, 0, 0, 0),
+        "curve": (2, 1, 0, 0, levels),
+        "residuals": (0, 0, 0, levels, levels),
+        "regression": (levels + 1, 0, 0, 1, 0),
+        "influence": (0, 0, 0, 2, levels),
+        "components": (2, 0, 0, 1, sum(map(len, model.diagnostics.rmsecv.values()))),
+        "predicted": (1, 1, 0, 0, 0),
+    }
+    before, after = seen["notes"]
+    assert before != after
+    assert seen["number"] == beer.LEVELS[-1]
+    saved = seen["saved"]
+    assert "true,estimated\n0,0" in saved["csv"]
+    assert (saved["svg"], saved["png"]) == ("svg", "image/png")
+    assert saved["size"] > 5000
+
+
+def test_a_name_that_looks_like_html_is_text(calibration, tmp_path):
+    labels = dict.fromkeys(calibration.series.labels, HOSTILE)
+    model = replace(calibration.model, series=replace(calibration.series, labels=labels))
+    hostile = replace(calibration, source=HOSTILE, model=model)
+    text = calibration_page(hostile, tables(hostile), Path(HOSTILE)).html()
+    seen, console = browse(tmp_path, text)
+    assert (console, seen["errors"], seen["hacked"]) == ([], [], False)
+
+
+@pytest.mark.parametrize("width", [PHONE, SCREEN])
+def test_the_page_of_mixtures_draws_the_surface_at_a_wavelength(width, tmp_path):
+    known, axis = mixtures.amounts(14, 3), np.arange(400.0, 700, 5)
+    labels = {"signal": "absorbance", "signal_unit": "1", "axis": "wavelength", "axis_unit": "nm"}
+    labels["concentration_unit"] = "ppm"
+    signal = mixtures.spectra(known, noise=5e-3, bend=1.0)
+    samples = tuple(f"m{place}" for place in range(14))
+    names = ("<lead>", "zinc", "iron")
+    series = Series(known, axis, signal, labels, names, ("ppm",) * 3, samples)
+    file = CalibrationFile.of("known.csv", series)
+    page = calibration_page(file, tables(file), Path("calibration.safetensors")).html()
+    seen = drawn(tmp_path, page, width, moved={"wavelength": 7}, saved="surface_0_2")
+    found, design = marks(seen["second"]), file.model.calibration.design
+    for one in range(3):
+        assert found[f"true_{one}"] == (1, 0, 0, 14, 28)
+        assert found[f"methods_{one}"] == (0, 0, len(file.model.calibration.rmsep), 0, 0)
+        assert found[f"pure_{one}"] == (1, 1, 0, 1, 0)
+    for pair in ("0_1", "0_2", "1_2"):
+        assert found[f"surface_{pair}"] == (0, 0, 12 * 12, 0, 14)
+        lines, _, _, sides, points = found[f"design_{pair}"]
+        assert (lines, points) == (0, 14)
+        assert sides >= 3
+    cells = pd.read_csv(io.StringIO(seen["saved"]["csv"].split("\n\n")[0]))
+    assert cells[["x", "y"]].min().tolist() == pytest.approx(design.low[[0, 2]])
+    middle = (cells[["x", "y"]].to_numpy() + cells[["x2", "y2"]].to_numpy()) / 2
+    mean = np.full(len(cells), known[:, 1].mean())
+    amounts = np.column_stack([middle[:, 0], mean, middle[:, 1]])
+    forward = file.model.calibration.forward
+    scores = forward.surface.at(torch.from_numpy(amounts))[0].numpy()
+    expected = forward.mean[7] + scores @ forward.directions[7]  # of 435 nm
+    np.testing.assert_allclose(cells["signal"], expected, atol=1e-5)

@@ -11,7 +11,7 @@ from tests.report.run import SLOPE, Run
 def test_everything_of_a_run_is_read(written):
     report = written.report()
     assert report.names == ["0", "10", "20", "40"]
-    assert (report.level_unit, report.axis_unit, report.signal_unit) == ("ppb", "nm", "1")
+    assert report.series.unit == "ppb"
     assert np.allclose(report.predicted - written.signal, 0.25, atol=1e-5)
     assert np.allclose(report.half_width, 0.5)
     assert report.band == "90% interval"

@@ -6,14 +6,25 @@ import pandas as pd
 import pytest
 
 from geonode.errors import ArtifactError
+from geonode.estimation.model import SpectralModel
+from geonode.estimation.predicting import PredictedBlock
 from geonode.report.figures import (
     error_figure,
     folds_figure,
+    folds_panels,
     map_figures,
+    metric_figure,
     posterior_figure,
 )
-from geonode.report.kit import Figure, concentration, keyed, marks, x_axis
-from geonode.report.series_figures import metric_figure, spectra_figure
+from geonode.report.kit import (
+    Figure,
+    concentration,
+    keyed,
+    marks,
+    spectra_figure,
+    x_axis,
+)
+from geonode.report.pictures import PredictedSpectra
 from tests.report.run import Run
 
 
@@ -125,7 +136,7 @@ def test_the_map_of_the_metric_is_logarithmic_and_that_of_the_symbol_has_its_mid
 
 
 def test_the_posterior_metric_is_drawn_with_its_deviation(report):
-    rows = table(metric_figure(dict(report.metric), report.series.concentrations, "ppb"))
+    rows = table(metric_figure(report))
     mean = 2 / np.sqrt(40 * np.linspace(5, 40, 8))
     for name, share in (("low", 0.5), ("predicted", 1.0), ("high", 1.5)):
         assert np.allclose(rows[name], share * mean, rtol=1e-4)
@@ -150,3 +161,52 @@ def test_a_level_without_a_posterior_cannot_be_chosen_and_what_is_negligible_is_
     assert chosen["bind"]["labels"] == ["10 ppb", "20 ppb"]
     rows = table(figure)
     assert rows[rows["level"] == "20"]["concentration"].tolist() == [1, 2]
+
+
+@pytest.fixture(scope="module")
+def model(trained):
+    return SpectralModel.read(trained / "data")
+
+
+def test_every_left_out_level_has_a_panel(run, tmp_path):
+    folds = dict(zip(["0", "10", "20", "40"], [0.953, -34.13, None, 1.0], strict=True))
+    run.change("validate", folds={name: {"r2": r2} for name, r2 in folds.items()})
+    figure = folds_panels(run.report())
+    rows = table(figure, "folds")
+    spec = json.loads(figure.to_json())
+    assert spec["facet"]["sort"] == rows["level"].unique().tolist() == run.names
+    titles = spec["facet"]["header"]["labelExpr"].removesuffix("[datum.label]")
+    assert json.loads(titles.removeprefix("(").removesuffix(")")) == {
+        "0": ["left out 0 ppb", "R² 0.953"],
+        "10": ["left out 10 ppb", "R² −34.1"],
+        "20": ["left out 20 ppb", "R² undefined"],
+        "40": ["left out 40 ppb", "R² 1"],
+    }
+    assert np.allclose(rows["predicted"] - rows["measured"], 0.25, atol=1e-3)
+    figure.save_png(tmp_path / "folds.png")
+    assert 10_000 < (tmp_path / "folds.png").stat().st_size < 400_000
+
+
+@pytest.mark.parametrize(("count", "at_once"), [(1, 5), (4, 2), (40, 7)])
+def test_predicted_spectra_are_taken_from_their_blocks(model, count, at_once, tmp_path):
+    levels = np.linspace(1, 59, count)
+    found = PredictedSpectra(model.series, count)
+    blocks = [
+        PredictedBlock.of(model, levels[start : start + at_once], start)
+        for start in range(0, count, at_once)
+    ]
+    for block in blocks:
+        found(block)
+    figure = found.figure()
+    rows = table(figure, "predicted")
+    shown = np.linspace(0, count - 1, min(count, 12)).round().astype(int)
+    signal = np.concatenate([block.signal for block in blocks])
+    low, high = np.concatenate([block.interval for block in blocks], axis=1)
+    for name, expected in (("signal", signal), ("low", low), ("high", high)):
+        np.testing.assert_allclose(rows[name], expected[shown].ravel(), rtol=1e-4)
+    spec = json.loads(figure.to_json())
+    kinds = [layer["mark"]["type"] for layer in spec["layer"]]
+    assert kinds == ["line", "line", "area"][: 3 if count <= 4 else 2]
+    measured = table(figure, "measured")["signal"]
+    np.testing.assert_allclose(measured, model.series.signal.ravel(), rtol=1e-4)
+    figure.save_png(tmp_path / "predicted.png")

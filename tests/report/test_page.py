@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 
 from geonode.report.data import FLAT, MAP_COLUMNS, MAP_ROWS, MOST_NUMBERS
-from geonode.report.page import parts_html
+from geonode.report.page import Page as ReportPage
+from geonode.report.page import Section
 from geonode.report.sections import report_page
-from geonode.report.table import Table
+from geonode.storage.table import Column, Table
 from tests.report.reading import Page
-from tests.report.run import NOT_MEASURED, Run
+from tests.report.run import HOSTILE, NOT_MEASURED, Run
 
 SECTIONS = [
     *("data", "folds", "errors", "scores", "geometry"),
@@ -24,7 +25,6 @@ FIGURES = [
     *("spectra", "folds", "error", "posterior_metric", "metric", "christoffel"),
     *("geodesics", "posterior"),
 ]
-HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>\"'&amp;"
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +57,16 @@ def test_the_page_loads_nothing_and_runs_no_script_but_its_own(full):
 
 
 def test_cells_are_aligned_and_told_in_words():
-    row = ["<a>", None, True, 1234.5678, "long " * 10, -0.5]
-    html = parts_html([Table("t", "Title", ["a", "b", "c", "d", "e", "f"], [row], frozenset({0}))])
+    row = ["<a>", None, True, 1234.5678, "long " * 10, -0.5, [(0.123456, 2.0)]]
+    columns = [Column(name, [cell], "nm") for name, cell in zip("abcdefg", row, strict=True)]
+    table = Table("t", "Title", columns, frozenset({0}))
+    html = ReportPage("t", "h", [], [Section("s", "S", [table])]).html()
     assert '<tr class="marked"><th scope="row">&lt;a&gt;</th><td></td><td>yes</td>' in html
     assert "<td>1\u202f235</td>" in html
     assert '<td class="text">long long' in html
-    assert "<td>−0.5000</td></tr>" in html
+    assert "<td>−0.5000</td><td>0.1235 to 2</td></tr>" in html
     assert "<caption>Title</caption>" in html
+    assert '<th scope="col">b (nm)</th>' in html
 
 
 def test_names_from_files_are_text_everywhere(written, tmp_path):
@@ -190,7 +193,7 @@ def test_the_charts_are_named(chart, kappa, learned, words, tmp_path):
 
 
 def test_concentrations_are_in_their_table(full):
-    assert "10 ppb 12.5 13.5 +2.50 1.50 to 8.50; 12.5 to 18 yes 0.25" in full.words
+    assert "10 ppb 12.5 13.5 +2.50 1.5 to 8.5; 12.5 to 18 yes 0.25" in full.words
     assert "hold the true value of 75 % of the levels" in full.words
 
 
@@ -216,6 +219,6 @@ def test_fifty_levels_stay_below_three_megabytes(tmp_path):
         maps=pd.DataFrame(cells, columns=columns),
         paths=paths.assign(t=rng.random(len(paths)), concentration=rng.random(len(paths))),
     )
-    text = report_page(report)
+    text = report_page(report).html()
     assert len(text.encode()) < 3e6
     assert "500 of 1 200 points are drawn" in Page(text).words

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from geonode.errors import ArtifactError
-from geonode.storage.document import cell, read_json, write_json, write_text
+from geonode.storage.document import read_json, write_json, write_text
 
 
 def test_json_has_null_for_nan_and_infinity(tmp_path):
@@ -56,15 +56,3 @@ def test_what_is_no_json_object_is_refused(tmp_path, text, message):
 def test_text_is_written_as_it_is(tmp_path):
     write_text(tmp_path / "plots" / "parity.csv", "µ\r\n1\n")
     assert (tmp_path / "plots" / "parity.csv").read_bytes() == b"\xc2\xb5\r\n1\n"
-
-
-@pytest.mark.parametrize(
-    "text", ["=1+1", "+cmd|'/C calc'!A0", "-x", "@SUM(A1)", "\tx", "\r=x", "\n=x", "＝1", "'=1"]
-)
-def test_a_cell_is_no_formula(text):
-    assert cell(text) == f"'{text}"
-
-
-@pytest.mark.parametrize("text", ["", "a=b", "-5", "+1e-3", "10 ppb", "'quoted'", "it's"])
-def test_other_cells_stay_as_they_are(text):
-    assert cell(text) == text

@@ -5,27 +5,26 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 from openpyxl import Workbook
 from openpyxl.cell import WriteOnlyCell
 from openpyxl.chart import Reference, ScatterChart, Series
 from openpyxl.styles import Font
 from openpyxl.utils import get_column_letter
 
-from geonode.report.table import Cell, Table
+from geonode.storage.table import Cell, Table, cell_text
 from geonode.terminal import printable
 
 LONGEST = 60
 """Characters that a column is made wide for."""
 
-SHOWN = 5
+LARGEST_DIGITS = 5
 """Digits of the largest number of a column in the workbook, which holds all of them."""
 
-CHARTS = {
-    "calibration": (3, "Estimated over true concentrations", True),
-    "regression": (3, "Regression vector", False),
+DRAWN = {
+    "calibration": ("estimated", "Estimated over true concentrations", True),
+    "regression": ("regression vector", "Regression vector", False),
 }
-"""Charts of the workbook by sheet: the column drawn over the first, the title, points or a line."""
+"""Charts by sheet: how the column drawn over the first begins, the title, points or a line."""
 
 DATED = datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 """Date of every workbook, so that the same tables give the same sheets."""
@@ -39,17 +38,15 @@ def workbook(tables: list[Table]) -> bytes:
     for table in tables:
         sheet: Any = book.create_sheet(table.name)
         sheet.freeze_panes = "B2"
-        formats = []
         for place, column in enumerate(table.columns, 1):
-            texts = [column, *(row[place - 1] for row in table.rows[:50])]
+            texts = [column.title, *column.cells[:50]]
             widest = max(len(one) if isinstance(one, str) else 10 for one in texts)
-            letter = get_column_letter(place)
-            sheet.column_dimensions[letter].width = min(widest, LONGEST) + 2
-            formats.append(_format([row[place - 1] for row in table.rows]))
-        sheet.append([_cell(sheet, column, "General", bold=True) for column in table.columns])
+            sheet.column_dimensions[get_column_letter(place)].width = min(widest, LONGEST) + 2
+        sheet.append([_text_cell(sheet, one.title, bold=True) for one in table.columns])
+        formats = [_format(one.cells) for one in table.columns]
         for row in table.rows:
             sheet.append([_cell(sheet, *pair) for pair in zip(row, formats, strict=True)])
-        if table.name in CHARTS:
+        if table.name in DRAWN:
             _add_chart(sheet, table)
     stream = io.BytesIO()
     book.save(stream)
@@ -61,19 +58,24 @@ def _format(column: list[Cell]) -> str:
     numbers = [abs(one) for one in column if isinstance(one, float) and math.isfinite(one)]
     if not any(numbers) or all(one.is_integer() for one in numbers):
         return "General"
-    places = SHOWN - math.ceil(math.log10(max(numbers)))
-    return f"0.{'0' * max(places, 1)}" if -2 <= places <= 2 * SHOWN else "0.0000E+00"
+    places = LARGEST_DIGITS - math.ceil(math.log10(max(numbers)))
+    return f"0.{'0' * max(places, 1)}" if -2 <= places <= 2 * LARGEST_DIGITS else "0.0000E+00"
 
 
-def _cell(sheet: Any, value: Cell, shown: str, *, bold: bool = False) -> Any:
-    """A cell that is what it is: a text that begins like a formula stays a text."""
+def _cell(sheet: Any, value: Cell, shown: str) -> Any:
+    """A cell that is what it is: a number, a truth, a text, or nothing."""
     if isinstance(value, float) and math.isfinite(value):
-        made = WriteOnlyCell(sheet, float(value))
+        made = WriteOnlyCell(sheet, value)
         made.number_format = shown
         return made
-    if not isinstance(value, str):
-        return value.item() if isinstance(value, np.generic) else value
-    made = WriteOnlyCell(sheet, printable(value))
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return _text_cell(sheet, cell_text(value))
+
+
+def _text_cell(sheet: Any, text: str, *, bold: bool = False) -> Any:
+    """A text, also one that begins like a formula."""
+    made = WriteOnlyCell(sheet, printable(text))
     made.data_type = "s"
     if bold:
         made.font = Font(bold=True)
@@ -81,8 +83,10 @@ def _cell(sheet: Any, value: Cell, shown: str, *, bold: bool = False) -> Any:
 
 
 def _add_chart(sheet: Any, table: Table) -> None:
-    """Draw a column of a sheet over the first one, beside the table."""
-    column, title, points = CHARTS[table.name]
+    """Draw a column over the first one, beside the table."""
+    name, title, points = DRAWN[table.name]
+    titles = [one.title for one in table.columns]
+    column = next(at for at, one in enumerate(titles, 1) if one.startswith(name))
     chart, last = ScatterChart(), len(table.rows) + 1
     over, drawn = (Reference(sheet, min_col=at, min_row=2, max_row=last) for at in (1, column))
     line = Series(drawn, over, title=title)
@@ -90,6 +94,6 @@ def _add_chart(sheet: Any, table: Table) -> None:
         line.marker.symbol, line.graphicalProperties.line.noFill = "circle", True
     chart.series.append(line)
     chart.title, chart.legend = title, None
-    chart.x_axis.title, chart.y_axis.title = table.columns[0], table.columns[column - 1]
+    chart.x_axis.title, chart.y_axis.title = titles[0], titles[column - 1]
     chart.x_axis.delete = chart.y_axis.delete = False
-    sheet.add_chart(chart, f"{get_column_letter(len(table.columns) + 2)}2")
+    sheet.add_chart(chart, f"{get_column_letter(len(titles) + 2)}2")

@@ -12,8 +12,9 @@ import pytest
 from openpyxl import load_workbook
 
 from geonode.calibration.calibration_file import CalibrationFile
-from geonode.errors import ArtifactError, ParameterError
-from geonode.report.calibration_files import require_folder, write_calibration
+from geonode.errors import ArtifactError
+from geonode.report.calibration_files import write_calibration
+from geonode.storage.own_folder import require_folder
 from tests.calibration import beer
 from tests.commands.calling import call
 from tests.report.reading import Page
@@ -237,51 +238,12 @@ def test_a_folder_whose_name_is_no_text_has_a_page(calibration, tmp_path):
     assert command(folder)[-1] == str(tmp_path / "a?b" / "calibration.safetensors")
 
 
-# the folder
-
-
-def test_a_folder_is_written_once_and_replaced_when_asked(calibration, tmp_path):
+def test_the_folder_is_written_whole_and_may_be_replaced(calibration, tmp_path):
     folder = tmp_path / "out"
     for overwrite in (False, True):
         require_folder(folder, [], overwrite=overwrite)
         write_calibration(calibration, folder)
         assert {entry.name for entry in folder.iterdir()} == NAMES - {"unknowns.csv"}
-        with pytest.raises(ParameterError, match="--overwrite replaces it"):
-            require_folder(folder, [], overwrite=False)
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
-
-
-@pytest.mark.parametrize("name", ["thesis.docx", "summary.csv", "index.html"])
-def test_what_is_not_ours_is_not_replaced(tmp_path, name):
-    (tmp_path / name).write_text("mine")
-    with pytest.raises(ParameterError, match=name):
-        require_folder(tmp_path, [], overwrite=True)
-
-
-@pytest.mark.parametrize("name", ["next.csv", "summary.csv", "unknowns.csv"])
-@pytest.mark.parametrize("as_folder", [False, True])
-def test_what_was_put_into_a_calibration_since_is_not_replaced(
-    calibration, tmp_path, name, as_folder
-):
-    write_calibration(calibration, tmp_path / "out")
-    mine = tmp_path / "out" / name
-    mine.unlink(missing_ok=True)
-    if as_folder:
-        mine.mkdir()
-    (mine / "thesis" if as_folder else mine).write_text("mine")
-    with pytest.raises(ParameterError, match=f"{name}.*move your own or changed files away"):
-        require_folder(tmp_path / "out", [], overwrite=True)
-
-
-def test_a_file_and_the_folder_of_an_input_are_no_places(calibration, tmp_path):
-    source = tmp_path / "in" / "series.csv"
-    source.parent.mkdir()
-    source.write_text("read here")
-    for folder in (source.parent, source):
-        with pytest.raises(ParameterError, match="another folder than that of a file"):
-            require_folder(folder, [source], overwrite=True)
-    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ParameterError, match="a name that is not taken"):
-        require_folder(tmp_path / "link", [], overwrite=True)
     with pytest.raises(ArtifactError, match="cannot be written"):
         write_calibration(calibration, Path("/proc/nowhere/out"))
