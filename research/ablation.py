@@ -140,17 +140,11 @@ def by_posteriors(series: Series, report: Progress = silent) -> dict[str, Evalua
 
 @dataclass(frozen=True)
 class Networks:
-    """The blend, and the published method with metrics learned, flat and leaking.
+    """The blend, and the published method with metrics learned, flat and leaking."""
 
-    Attributes:
-        parameters: the blocks `inner`, `metric` and `decoders`.
-        seed: seed of metrics and decoders, in place of theirs.
-        device: device to train on.
-    """
-
-    parameters: Parameters
-    seed: int
-    device: Device
+    parameters: Parameters  # the blocks `inner`, `metric` and `decoders`
+    seed: int  # seed of metrics and decoders, in place of theirs
+    device: Device  # device to train on
 
     def __call__(self, series: Series, report: Progress = silent) -> dict[str, Evaluation]:
         """Predictions of all of them.

@@ -56,17 +56,11 @@ class Hang(BaseException):
 
 
 class Reader(NamedTuple):
-    """A way into the package.
+    """A way into the package."""
 
-    Attributes:
-        seeds: valid files, in parts that are damaged one by one.
-        read: reads what is at a path, and checks what comes of it.
-        whole: files made of their parts.
-    """
-
-    seeds: Callable[[], list[Files]]
-    read: Callable[[Path], None]
-    whole: Callable[[Files], Files] = dict
+    seeds: Callable[[], list[Files]]  # valid files, in parts that are damaged one by one
+    read: Callable[[Path], None]  # reads what is at a path, and checks what comes of it
+    whole: Callable[[Files], Files] = dict  # files made of their parts
 
 
 # damage

@@ -30,18 +30,13 @@ Symbol = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class Rows:
-    """Boundary value problems, one a row, and their geometry.
+    """Boundary value problems, one a row, and their geometry."""
 
-    Attributes:
-        field: ln sqrt(g) and G, for solvers in torch.
-        wavelengths: chart units, for solvers in jax.
-        start, end: chart positions.
-    """
-
-    field: Field
-    wavelengths: Float[Tensor, "row"]
+    field: Field  # ln sqrt(g) and G, for solvers in torch
+    wavelengths: Float[Tensor, "row"]  # chart units, for solvers in jax
     start: Float[Tensor, "row"]
     end: Float[Tensor, "row"]
+    """Chart positions."""
 
     def __getitem__(self, chosen: Int[Tensor, "chosen"]) -> "Rows":
         """Some of the rows."""

@@ -40,19 +40,12 @@ STEP_WEIGHTS = (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84)
 
 @dataclass(frozen=True)
 class SequentialGeodesic:
-    """Solved geodesic.
+    """Solved geodesic."""
 
-    Attributes:
-        v0: initial velocity.
-        trajectory: position at the 51 time points.
-        velocity: x' at these times.
-        features: final and mean position, length, maximum speed, wavelength.
-    """
-
-    v0: float
-    trajectory: Float[Tensor, "time"]
-    velocity: Float[Tensor, "time"]
-    features: Float[Tensor, "5"]
+    v0: float  # initial velocity
+    trajectory: Float[Tensor, "time"]  # position at the 51 time points
+    velocity: Float[Tensor, "time"]  # x' at these times
+    features: Float[Tensor, "5"]  # final and mean position, length, maximum speed, wavelength
 
 
 class SequentialSolver:

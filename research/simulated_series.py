@@ -34,15 +34,10 @@ WIDEST = 1e9  # ratio of the highest to the lowest positive level
 
 
 class SimulatedSeries(NamedTuple):
-    """Series with equally many levels.
+    """Series with equally many levels."""
 
-    Attributes:
-        concentrations: nominal levels, ascending; the highest is 1.
-        spectra: simulated spectra with all errors.
-    """
-
-    concentrations: Float[Tensor, "series level"]
-    spectra: Float[Tensor, "series level wavelength"]
+    concentrations: Float[Tensor, "series level"]  # nominal levels, ascending; the highest is 1
+    spectra: Float[Tensor, "series level wavelength"]  # simulated spectra with all errors
 
 
 def simulate(

@@ -66,19 +66,12 @@ VERSIONS = _versions()
 
 
 class Session(NamedTuple):
-    """Expectations of a client of its workers.
+    """Expectations of a client of its workers."""
 
-    Attributes:
-        token: identity of one recipe of one client.
-        folder: working folder.
-        mark: a file in it, which proves that the disk is shared.
-        versions: versions that affect the bytes of a result, by name.
-    """
-
-    token: str
-    folder: Path
-    mark: Path
-    versions: dict[str, str]
+    token: str  # identity of one recipe of one client
+    folder: Path  # working folder
+    mark: Path  # a file in it, which proves that the disk is shared
+    versions: dict[str, str]  # versions that affect the bytes of a result, by name
 
     def require(self) -> None:
         """Refuse a worker whose results could differ from those of the client.

@@ -26,22 +26,17 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Device:
-    """Device and its number formats.
-
-    Attributes:
-        kind, name: kind and name of the device.
-        training: format of networks in training, their losses and their gradients.
-        geometry: format of grids and geodesics.
-        rounding: format to which factors of products are rounded in training; None for none.
-        memory_mb: memory for the arrays of one batch or tile; None: that of the profile.
-    """
+    """Device and its number formats."""
 
     kind: DeviceKind
     name: str
-    training: torch.dtype
-    geometry: torch.dtype
+    """Kind and name of the device."""
+    training: torch.dtype  # format of networks in training, their losses and their gradients
+    geometry: torch.dtype  # format of grids and geodesics
     rounding: Rounding | None = None
+    """Format to which factors of products are rounded in training; None for none."""
     memory_mb: int | None = None
+    """Memory for the arrays of one batch or tile; None: that of the profile."""
 
     @property
     def products(self) -> torch.dtype:

@@ -53,18 +53,12 @@ MERGED = 2  # neighbouring cells of a posterior per line of its table
 
 @dataclass(frozen=True)
 class LeftOutEstimates:
-    """Estimates of the concentration of every left-out spectrum by its fold.
+    """Estimates of the concentration of every left-out spectrum by its fold."""
 
-    Attributes:
-        levels: true concentrations.
-        found: estimates of all of them.
-        densities: concentrations, and posterior densities there (per unit of concentration), of
-            every level.
-    """
-
-    levels: Float[np.ndarray, "level"]
-    found: Estimates
+    levels: Float[np.ndarray, "level"]  # true concentrations
+    found: Estimates  # estimates of all of them
     densities: list[Float[np.ndarray, "2 cell"]]
+    """Concentrations, and posterior densities there (per unit of concentration), of every level."""
 
     def csv(self) -> str:
         """Posterior density of the concentration of every left-out level, as a table."""
@@ -138,23 +132,17 @@ def _left_out(series: Series, one: tuple[Fold, FoldPosterior]) -> tuple[Estimate
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Answers of a method for every level of a series, with that level left out, and their scores.
-
-    Attributes:
-        series: the measured series.
-        spectra: predicted spectra; None: it predicts none, or as follows says nothing.
-        half_width: half the width of their intervals of `PROBABILITIES`.
-        band: name and half width of the band to draw about the predictions.
-        estimates: estimated concentrations.
-        sets: their 90% sets.
-    """
+    """Answers of a method for every level of a series, left out in turn, and their scores."""
 
     series: Series
     spectra: Spectra | None = None
+    """Predicted spectra; None: it predicts none, or as follows says nothing."""
     half_width: Float[np.ndarray, "probability level wavelength"] | None = None
+    """Half the width of their intervals of `PROBABILITIES`."""
     band: tuple[str, Spectra] | None = None
-    estimates: Levels | None = None
-    sets: Sets | None = None
+    """Name and half width of the band to draw about the predictions."""
+    estimates: Levels | None = None  # estimated concentrations
+    sets: Sets | None = None  # their 90% sets
 
     @classmethod
     def of(
@@ -282,17 +270,11 @@ def by_model(model: SpectralModel) -> dict[str, Evaluation]:
 
 @dataclass(frozen=True)
 class Learned:
-    """Geonode as `parameters` say, learned on the series; read from the store if it was before.
+    """Geonode as `parameters` say, learned on the series; read from the store if it was before."""
 
-    Attributes:
-        parameters: the blocks `metric`, `inner` and `decoders` are used.
-        device: device to train on.
-        given: of a series, as for `estimate_left_out`.
-    """
-
-    parameters: Parameters
+    parameters: Parameters  # the blocks `metric`, `inner` and `decoders` are used
     device: Device
-    given: list[FoldPosterior] | None = None
+    given: list[FoldPosterior] | None = None  # of a series, as for `estimate_left_out`
 
     def steps(self, levels: int) -> int:
         """Steps that are reported for a series of so many levels."""
@@ -313,19 +295,12 @@ class Learned:
 
 
 class Job(NamedTuple):
-    """A method to be evaluated on a series, maybe in another process.
-
-    Attributes:
-        name: name of the series.
-        series: series on its given chart, of four levels or more.
-        method: the method.
-        seed: seed of its networks; 0 without networks.
-    """
+    """A method to be evaluated on a series, maybe in another process."""
 
     name: str
-    series: Series
+    series: Series  # series on its given chart, of four levels or more
     method: Method
-    seed: int = 0
+    seed: int = 0  # seed of its networks; 0 without networks
 
 
 def rows_of(job: Job, report: Progress = silent) -> list[dict[str, Any]]:

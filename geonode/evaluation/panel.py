@@ -46,19 +46,13 @@ PARTS = 2
 
 @dataclass(frozen=True)
 class Panel:
-    """Folder of series, and what is known of their scores.
+    """Folder of series, and what is known of their scores."""
 
-    Attributes:
-        parameters: parameters of all series.
-        device: device to train on, or to compute posteriors on where it is `batched`.
-        series: series to be scored, by name.
-        rows: rows of the table, by name of a series; one with the `error` if it has no scores.
-    """
-
-    parameters: Parameters
-    device: Device
-    series: dict[str, Series] = field(default_factory=dict)
+    parameters: Parameters  # parameters of all series
+    device: Device  # device to train on, or to compute posteriors on where it is `batched`
+    series: dict[str, Series] = field(default_factory=dict)  # series to be scored, by name
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Rows of the table, by name of a series; one with the `error` if it has no scores."""
 
     @classmethod
     def of(cls, folder: Path, parameters: Parameters) -> "Panel":

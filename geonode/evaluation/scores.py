@@ -30,41 +30,27 @@ SpectrumScores = dict[str, float | None]
 
 
 class SeriesScores(TypedDict):
-    """Scores of a series of left-out spectra.
+    """Scores of a series of left-out spectra."""
 
-    Attributes:
-        q2: by the function `q2`.
-        mean_r2: mean over the folds that have an R2; None if none has.
-        undefined_r2: names of the other folds.
-        pooled_r2: 1 - sum SSE / sum SST over all folds; None if no spectrum varies.
-        interior_pooled_r2: `pooled_r2` without the lowest and the highest level, which are
-            extrapolated.
-        rmse: over all points.
-        folds: `spectrum_scores` by `level_names`.
-    """
-
-    q2: float | None
-    mean_r2: float | None
-    undefined_r2: list[str]
-    pooled_r2: float | None
+    q2: float | None  # by the function `q2`
+    mean_r2: float | None  # mean over the folds that have an R2; None if none has
+    undefined_r2: list[str]  # names of the other folds
+    pooled_r2: float | None  # 1 - sum SSE / sum SST over all folds; None if no spectrum varies
     interior_pooled_r2: float | None
-    rmse: float
-    folds: dict[str, SpectrumScores]
+    """`pooled_r2` without the lowest and the highest level, which are extrapolated."""
+    rmse: float  # over all points
+    folds: dict[str, SpectrumScores]  # `spectrum_scores` by `level_names`
 
 
 class Coverage(TypedDict):
-    """Shares of the measured points inside their intervals, and the mean half width.
-
-    Attributes:
-        all, interior, ends: share of the points of all levels, of those between the lowest and the
-            highest, and of these two.
-        half_width: mean half width over all points (signal unit).
-    """
+    """Shares of the measured points inside their intervals, and the mean half width."""
 
     all: float
     interior: float
     ends: float
-    half_width: float
+    """Share of the points of all levels, of those between the lowest and the highest, and of these
+    two."""
+    half_width: float  # mean half width over all points (signal unit)
 
 
 # one spectrum

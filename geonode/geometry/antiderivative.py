@@ -18,17 +18,13 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Antiderivative:
-    """F with F(first node) = 0, for many functions on one set of nodes.
+    """F with F(first node) = 0, for many functions on one set of nodes."""
 
-    Attributes:
-        nodes: ascending.
-        integral, value, slope: F, f = F' and f' at the nodes.
-    """
-
-    nodes: Float[Tensor, "node"]
+    nodes: Float[Tensor, "node"]  # ascending
     integral: Float[Tensor, "node function"]
     value: Float[Tensor, "node function"]
     slope: Float[Tensor, "node function"]
+    """F, f = F' and f' at the nodes."""
 
     @classmethod
     def of(

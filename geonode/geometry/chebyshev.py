@@ -33,18 +33,14 @@ KEPT = 16  # matrices that are kept for the next metric of the same degrees
 
 @dataclass(frozen=True)
 class ChebyshevSource:
-    """Grids from a Chebyshev expansion: two small matrix products, however many nodes.
-
-    Attributes:
-        coefficients: of ln sqrt(g) for every model, `(degree_x, degree_w)`, float64. Each has the
-            degrees that it needs.
-        in_w: Chebyshev polynomials at the wavelengths of the series, float64.
-        calls: network calls that the expansion of a model cost, on average.
-    """
+    """Grids from a Chebyshev expansion: two small matrix products, however many nodes."""
 
     coefficients: Sequence[Float[Tensor, "..."]]
+    """Of ln sqrt(g) for every model, `(degree_x, degree_w)`, float64. Each has the degrees that it
+    needs."""
     in_w: Float[Tensor, "degree_w wavelength"]
-    calls: int
+    """Chebyshev polynomials at the wavelengths of the series, float64."""
+    calls: int  # network calls that the expansion of a model cost, on average
 
     @classmethod
     def of(

@@ -21,19 +21,12 @@ from geonode.storage.weights import read_weights, write_weights
 
 @dataclass(frozen=True)
 class LearnedMetrics:
-    """Metrics of every (member, fold).
+    """Metrics of every (member, fold)."""
 
-    Attributes:
-        network: metric networks in the order (member, fold).
-        charts: the concentration chart of every fold, on which its metrics live.
-        inner: metrics of the inner folds; None without them.
-        left_out: levels that every fold leaves out, of inner folds.
-    """
-
-    network: Perceptron
-    charts: list[Chart]
-    inner: "LearnedMetrics | None" = None
-    left_out: tuple[tuple[int, ...], ...] = ()
+    network: Perceptron  # metric networks in the order (member, fold)
+    charts: list[Chart]  # the concentration chart of every fold, on which its metrics live
+    inner: "LearnedMetrics | None" = None  # metrics of the inner folds; None without them
+    left_out: tuple[tuple[int, ...], ...] = ()  # levels that every fold leaves out, of inner folds
 
     @property
     def members(self) -> int:

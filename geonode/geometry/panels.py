@@ -19,18 +19,15 @@ from geonode.geometry.stations import Stations
 
 @dataclass(frozen=True)
 class Panels:
-    """Quadrature between neighbouring concentrations, for models with charts of their own.
-
-    Attributes:
-        positions: ascending chart positions of the concentrations.
-        nodes, weights: quadrature in every gap between two of them.
-        differentiation: matrix from values at the nodes of a gap to the slope of their polynomial.
-    """
+    """Quadrature between neighbouring concentrations, for models with charts of their own."""
 
     positions: Float[Tensor, "model concentration"]
+    """Ascending chart positions of the concentrations."""
     nodes: Float[Tensor, "model panel node"]
     weights: Float[Tensor, "model panel node"]
+    """Quadrature in every gap between two of them."""
     differentiation: Float[Tensor, "model panel node node"]
+    """Matrix from values at the nodes of a gap to the slope of their polynomial."""
 
     @classmethod
     def between(
@@ -78,21 +75,13 @@ class Panels:
 
 @dataclass(frozen=True)
 class PanelMetric:
-    """Metrics on panels.
-
-    Attributes:
-        panels: where.
-        metric: g at the nodes.
-        inside: sqrt(g) at the nodes.
-        ends: sqrt(g) at the concentrations.
-        wavelengths: charted.
-    """
+    """Metrics on panels."""
 
     panels: Panels
-    metric: Float[Tensor, "model panel node wavelength"]
-    inside: Float[Tensor, "model panel node wavelength"]
-    ends: Float[Tensor, "model concentration wavelength"]
-    wavelengths: Float[Tensor, "wavelength"]
+    metric: Float[Tensor, "model panel node wavelength"]  # g at the nodes
+    inside: Float[Tensor, "model panel node wavelength"]  # sqrt(g) at the nodes
+    ends: Float[Tensor, "model concentration wavelength"]  # sqrt(g) at the concentrations
+    wavelengths: Float[Tensor, "wavelength"]  # charted
 
     def stations(self) -> Stations:
         """Stations of the geodesics between the concentrations."""

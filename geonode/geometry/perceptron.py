@@ -18,15 +18,10 @@ CACHED_ROWS = 2048
 
 @dataclass(frozen=True)
 class Perceptron:
-    """Independent perceptrons with tanh between linear layers.
+    """Independent perceptrons with tanh between linear layers."""
 
-    Attributes:
-        weights: one tensor a layer, `(model, inputs, outputs)`.
-        biases: one tensor a layer, `(model, 1, outputs)`.
-    """
-
-    weights: tuple[Tensor, ...]
-    biases: tuple[Tensor, ...]
+    weights: tuple[Tensor, ...]  # one tensor a layer, `(model, inputs, outputs)`
+    biases: tuple[Tensor, ...]  # one tensor a layer, `(model, 1, outputs)`
 
     @classmethod
     def initial(cls, sizes: Sequence[int], seeds: Sequence[tuple[int, ...]]) -> "Perceptron":

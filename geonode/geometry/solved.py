@@ -48,29 +48,18 @@ WORST = 3  # rows that an error names
 
 @dataclass
 class Summary:
-    """Counts and worst cases over all geodesics.
+    """Counts and worst cases over all geodesics."""
 
-    Attributes:
-        method: that solved them.
-        geodesics: rows solved.
-        unconverged: rows whose residual exceeds the tolerance, or is not finite.
-        evaluations: positions at which the method asked for the geometry.
-        residual_max: largest endpoint residual on the grid (chart units); NaN if one is.
-        endpoint_error_max: largest endpoint error of the checked rows on the network.
-        speed_drift_max: largest relative drift of their speed on the network.
-        checked_on_network: converged rows checked on the network in float64.
-        worst: residual and (member, fold, pair, wavelength) of the rows that miss most.
-    """
-
-    method: str
-    geodesics: int = 0
-    unconverged: int = 0
-    evaluations: int = 0
-    residual_max: float = 0.0
-    endpoint_error_max: float = 0.0
-    speed_drift_max: float = 0.0
-    checked_on_network: int = 0
+    method: str  # that solved them
+    geodesics: int = 0  # rows solved
+    unconverged: int = 0  # rows whose residual exceeds the tolerance, or is not finite
+    evaluations: int = 0  # positions at which the method asked for the geometry
+    residual_max: float = 0.0  # largest endpoint residual on the grid (chart units); NaN if one is
+    endpoint_error_max: float = 0.0  # largest endpoint error of the checked rows on the network
+    speed_drift_max: float = 0.0  # largest relative drift of their speed on the network
+    checked_on_network: int = 0  # converged rows checked on the network in float64
     worst: list[tuple[float, tuple[int, ...]]] = field(default_factory=list)
+    """Residual and (member, fold, pair, wavelength) of the rows that miss most."""
 
     def add(
         self, at: tuple[int, int], first: int, solution: Solution, errors: NetworkErrors
@@ -123,22 +112,15 @@ class Geodesics:
     """What is solved: every ordered pair of levels at every wavelength for every (member, fold).
 
     First velocities are those of the method, and path features and trajectories follow from them.
-
-    Attributes:
-        grids: of the metrics.
-        learned: the metrics, to check samples against.
-        series: the levels and wavelengths.
-        chosen: indices of the wavelengths at which path features are stored, ascending.
-        parameters: the block `geodesics` of the parameters.
-        device: where to solve, and in which format.
     """
 
-    grids: StoredGrids
-    learned: LearnedMetrics
-    series: Series
+    grids: StoredGrids  # of the metrics
+    learned: LearnedMetrics  # the metrics, to check samples against
+    series: Series  # the levels and wavelengths
     chosen: Int[np.ndarray, "training"]
-    parameters: GeodesicsParameters
-    device: Device
+    """Indices of the wavelengths at which path features are stored, ascending."""
+    parameters: GeodesicsParameters  # the block `geodesics` of the parameters
+    device: Device  # where to solve, and in which format
 
     def solve(
         self,

@@ -21,22 +21,16 @@ over the path; w."""
 
 @dataclass(frozen=True)
 class Stations:
-    """Metrics at the stations between which geodesics run, and between neighbouring ones.
+    """Metrics at the stations between which geodesics run, and between neighbouring ones."""
 
-    Attributes:
-        positions: ascending chart positions.
-        length, moment: integrals of sqrt(g) and x sqrt(g) from one station to the next.
-        slowest: least sqrt(g) from one station to the next, both included.
-        root: sqrt(g) at the stations.
-        wavelengths: charted wavelengths of the columns.
-    """
-
-    positions: Float[Tensor, "*model station"]
+    positions: Float[Tensor, "*model station"]  # ascending chart positions
     length: Float[Tensor, "*model gap wavelength"]
     moment: Float[Tensor, "*model gap wavelength"]
+    """Integrals of sqrt(g) and x sqrt(g) from one station to the next."""
     slowest: Float[Tensor, "*model gap wavelength"]
-    root: Float[Tensor, "*model station wavelength"]
-    wavelengths: Float[Tensor, "wavelength"]
+    """Least sqrt(g) from one station to the next, both included."""
+    root: Float[Tensor, "*model station wavelength"]  # sqrt(g) at the stations
+    wavelengths: Float[Tensor, "wavelength"]  # charted wavelengths of the columns
 
     def __getitem__(self, model: int) -> "Stations":
         """Stations of one of several metrics."""

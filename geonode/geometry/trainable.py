@@ -31,15 +31,12 @@ class TrainablePerceptron(Perceptron):
     Values with gradients serve one backward pass, which has to come before they are computed anew;
     torch refuses it otherwise. Weights and biases are views of one tensor, which alone requires
     gradients, so that a step of an optimiser is a few operations whatever the number of layers.
-
-    Attributes:
-        joined: all weights, and after them all biases.
-        products: format in which layers are multiplied; biases are added in it, but parameters,
-            inputs, outputs and gradients keep that of `joined`.
     """
 
-    joined: Float[Tensor, "model parameter"]
+    joined: Float[Tensor, "model parameter"]  # all weights, and after them all biases
     products: torch.dtype
+    """Format in which layers are multiplied; biases are added in it, but parameters, inputs,
+    outputs and gradients keep that of `joined`."""
     _memory: dict[tuple[str, int], Tensor] = field(default_factory=dict, repr=False)
 
     @classmethod

@@ -36,40 +36,30 @@ PANELS, NODES = 4, 12
 
 
 class CheckedGrid(NamedTuple):
-    """Outcome of the check of a grid.
-
-    Attributes:
-        log_sqrt, symbol: looked-up minus direct values, on the CPU.
-        lowest, highest: range of g over all concentrations and wavelengths (chart units).
-        variance: of g; nodes count by the length of chart that they stand for.
-        roughness: mean squared Christoffel symbol, 0 for a flat metric and the same for every
-            multiple of a metric; what `metric.smoothness_weight` penalises.
-    """
+    """Outcome of the check of a grid."""
 
     log_sqrt: Float[Tensor, "position wavelength"]
     symbol: Float[Tensor, "position wavelength"]
+    """Looked-up minus direct values, on the CPU."""
     lowest: float
     highest: float
-    variance: float
+    """Range of g over all concentrations and wavelengths (chart units)."""
+    variance: float  # of g; nodes count by the length of chart that they stand for
     roughness: float
+    """Mean squared Christoffel symbol, 0 for a flat metric and the same for every multiple of a
+    metric; what `metric.smoothness_weight` penalises."""
 
 
 @dataclass(frozen=True)
 class GridCheck:
-    """Comparison of the grid of a model with float64 calls of its network.
+    """Comparison of the grid of a model with float64 calls of its network."""
 
-    Attributes:
-        metric: the metrics of the grids in float64.
-        wavelengths: charted wavelengths of the columns of the grids.
-        positions: number of random positions between nodes to check, besides those in the cells at
-            both ends; all at the same `CHECK_WAVELENGTHS` random wavelengths.
-        tolerance: largest error of ln sqrt(g) and of the Christoffel symbol between nodes.
-    """
-
-    metric: Metric
-    wavelengths: Float[Tensor, "wavelength"]
+    metric: Metric  # the metrics of the grids in float64
+    wavelengths: Float[Tensor, "wavelength"]  # charted wavelengths of the columns of the grids
     positions: int
-    tolerance: float
+    """Number of random positions between nodes to check, besides those in the cells at both ends;
+    all at the same `CHECK_WAVELENGTHS` random wavelengths."""
+    tolerance: float  # largest error of ln sqrt(g) and of the Christoffel symbol between nodes
 
     def __call__(self, model: int, grid: Grid) -> CheckedGrid:
         """Check one grid, as the geodesics will see it.
@@ -140,15 +130,10 @@ def _mean(nodes: Float[Tensor, "node"], table: Float[Tensor, "node wavelength"])
 
 
 class NetworkErrors(NamedTuple):
-    """Errors of sampled geodesics on the true metric.
+    """Errors of sampled geodesics on the true metric."""
 
-    Attributes:
-        endpoint: x(1) minus the target, chart units.
-        drift: largest relative change of the speed sqrt(g) x' along the path.
-    """
-
-    endpoint: Float[Tensor, "row"]
-    drift: Float[Tensor, "row"]
+    endpoint: Float[Tensor, "row"]  # x(1) minus the target, chart units
+    drift: Float[Tensor, "row"]  # largest relative change of the speed sqrt(g) x' along the path
 
 
 def network_errors(

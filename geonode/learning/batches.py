@@ -35,17 +35,11 @@ HIDDEN_UNITS = sum(SIZES[1:-1])  # of a metric network, and of a decoder
 
 
 class Footprint(NamedTuple):
-    """Memory of a training step of one model.
+    """Memory of a training step of one model."""
 
-    Attributes:
-        rows: network rows that one training pair takes.
-        model: bytes independent of the training pairs.
-        pair: bytes per training pair.
-    """
-
-    rows: int
-    model: int
-    pair: int
+    rows: int  # network rows that one training pair takes
+    model: int  # bytes independent of the training pairs
+    pair: int  # bytes per training pair
 
 
 def bytes_of_row(numbers: int, device: Device) -> int:
@@ -61,16 +55,12 @@ class Model(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Models to train side by side, with their training pairs.
-
-    Attributes:
-        models: the models.
-        source, target: level indices of the training pairs of every model.
-    """
+    """Models to train side by side, with their training pairs."""
 
     models: list[Model]
     source: Int[Tensor, "model pair"]
     target: Int[Tensor, "model pair"]
+    """Level indices of the training pairs of every model."""
 
     def halves(self) -> "list[Batch]":
         """Two batches of half the models each; empty if there is but one."""
@@ -117,15 +107,10 @@ class Batch(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """Trained models.
+    """Trained models."""
 
-    Attributes:
-        network: the trained networks, on the CPU.
-        history: terms of their losses before every step.
-    """
-
-    network: Perceptron
-    history: Float[Tensor, "epoch term model"]
+    network: Perceptron  # the trained networks, on the CPU
+    history: Float[Tensor, "epoch term model"]  # terms of their losses before every step
 
 
 def side_by_side(fitted: list[Fitted]) -> Fitted:

@@ -48,19 +48,13 @@ alone."""
 
 @dataclass(frozen=True)
 class Blend:
-    """Decoders of some kinds, with their weights in every fold.
+    """Decoders of some kinds, with their weights in every fold."""
 
-    Attributes:
-        decoders: decoders by kind.
-        weights: weights of the kinds; those of a fold add up to one.
-        calibration: calibration of the intervals of perceptrons alone; None without inner folds.
-        training: indices of the training wavelengths.
-    """
-
-    decoders: dict[str, Decoders]
-    weights: Float[np.ndarray, "fold kind"]
+    decoders: dict[str, Decoders]  # decoders by kind
+    weights: Float[np.ndarray, "fold kind"]  # weights of the kinds; those of a fold add up to one
     calibration: Calibration | None
-    training: Int[np.ndarray, "training"]
+    """Calibration of the intervals of perceptrons alone; None without inner folds."""
+    training: Int[np.ndarray, "training"]  # indices of the training wavelengths
 
     def predict(
         self,

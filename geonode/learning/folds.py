@@ -22,17 +22,11 @@ SOURCES = 3
 
 @dataclass(frozen=True)
 class Fold:
-    """One fold of a series.
+    """One fold of a series."""
 
-    Attributes:
-        index: place of the fold in its list of folds.
-        levels: number of levels of the series.
-        left_out: indices of the levels whose spectra are not used, ascending.
-    """
-
-    index: int
-    levels: int
-    left_out: tuple[int, ...]
+    index: int  # place of the fold in its list of folds
+    levels: int  # number of levels of the series
+    left_out: tuple[int, ...]  # indices of the levels whose spectra are not used, ascending
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickled without the cached pairs: there may be a thousand folds.

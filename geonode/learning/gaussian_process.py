@@ -26,17 +26,11 @@ MEANS = {"constant": 1, "linear": 2}
 
 @dataclass(frozen=True)
 class GaussianProcess:
-    """A Gaussian process with given hyper-parameters.
+    """A Gaussian process with given hyper-parameters."""
 
-    Attributes:
-        length: length scale of the kernel (chart units).
-        noise: variance of a reading, relative to that of the process.
-        mean: name of the mean function.
-    """
-
-    length: float
-    noise: float
-    mean: str
+    length: float  # length scale of the kernel (chart units)
+    noise: float  # variance of a reading, relative to that of the process
+    mean: str  # name of the mean function
 
     def weights(
         self, training: Float[np.ndarray, "level"], positions: Float[np.ndarray, "target"]

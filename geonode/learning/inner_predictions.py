@@ -32,15 +32,12 @@ SMALLEST_CALIBRATION_SET = 3
 
 
 class Calibration(NamedTuple):
-    """Calibration of the intervals of every fold, inside and outside of its training range.
-
-    Attributes:
-        residual: mean squared error r^2 of the calibration set (signal squared).
-        factors: half widths of the intervals of `PROBABILITIES`, in units of the scale.
-    """
+    """Calibration of the intervals of every fold, inside and outside of its training range."""
 
     residual: Float[np.ndarray, "fold side wavelength"]
+    """Mean squared error r^2 of the calibration set (signal squared)."""
     factors: Float[np.ndarray, "fold side probability"]
+    """Half widths of the intervals of `PROBABILITIES`, in units of the scale."""
 
 
 def residual_and_factors(
@@ -61,18 +58,13 @@ def residual_and_factors(
 
 @dataclass(frozen=True)
 class InnerPredictions:
-    """Predictions of every fold for its training levels, each left out in turn.
-
-    Attributes:
-        series: the measured series.
-        predicted, deviation: predictions of every kind and their deviations.
-        known: whether a level has been predicted.
-    """
+    """Predictions of every fold for its training levels, each left out in turn."""
 
     series: Series
     predicted: Float[np.ndarray, "kind fold level wavelength"]
     deviation: Float[np.ndarray, "kind fold level wavelength"]
-    known: Bool[np.ndarray, "fold level"]
+    """Predictions of every kind and their deviations."""
+    known: Bool[np.ndarray, "fold level"]  # whether a level has been predicted
 
     @classmethod
     def of(cls, series: Series, kinds: int, folds: list[Fold]) -> "InnerPredictions":

@@ -39,14 +39,10 @@ from geonode.progress import Progress, silent
 
 @dataclass
 class Prepared(ABC):
-    """Models of a batch, ready to be trained.
-
-    Attributes:
-        networks: networks that are trained in place, each with its learning rate. Only the first
-            is kept.
-    """
+    """Models of a batch, ready to be trained."""
 
     networks: list[tuple[TrainablePerceptron, float]]
+    """Networks that are trained in place, each with its learning rate. Only the first is kept."""
 
     @abstractmethod
     def loss(self) -> Float[Tensor, "term model"]:

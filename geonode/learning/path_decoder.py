@@ -37,19 +37,13 @@ OF_PAIR = 22
 
 @dataclass(frozen=True)
 class PathDecoders(Decoders):
-    """Trained decoders of every (member, fold).
+    """Trained decoders of every (member, fold)."""
 
-    Attributes:
-        network: decoders in the order (member, fold).
-        features: feature scales in the same order.
-        matrix: from the outputs of the decoders of a fold to a spectrum without the offset.
-        offset: offset of the spectra.
-    """
-
-    network: Perceptron
-    features: FeatureScale
+    network: Perceptron  # decoders in the order (member, fold)
+    features: FeatureScale  # feature scales in the same order
     matrix: Float[Tensor, "fold output wavelength"]
-    offset: Float[Tensor, "fold wavelength"]
+    """From the outputs of the decoders of a fold to a spectrum without the offset."""
+    offset: Float[Tensor, "fold wavelength"]  # offset of the spectra
 
     @property
     def members(self) -> int:
@@ -157,19 +151,13 @@ def lift(
 
 @dataclass(frozen=True)
 class PathDecoding:
-    """Objective of path decoders: the squared error at the targets of the training pairs.
-
-    Attributes:
-        series: the measured series. A fold never reads the spectra that it leaves out.
-        features: opens the array (member, fold, pair, training wavelength, feature).
-        scale: of the training features of every model, in the order (member, fold).
-        parameters: the block `decoders` of the parameters.
-    """
+    """Objective of path decoders: the squared error at the targets of the training pairs."""
 
     series: Series
-    features: Open
-    scale: FeatureScale
-    parameters: DecodersParameters
+    """The measured series. A fold never reads the spectra that it leaves out."""
+    features: Open  # opens the array (member, fold, pair, training wavelength, feature)
+    scale: FeatureScale  # of the training features of every model, in the order (member, fold)
+    parameters: DecodersParameters  # the block `decoders` of the parameters
 
     @classmethod
     def of(
@@ -234,12 +222,10 @@ class PreparedDecoders(Prepared):
 
     Attributes:
         networks: the decoders.
-        rows: standardised features of every pair and wavelength.
-        targets: signals that the decoders are trained to give.
     """
 
-    rows: Float[Tensor, "model row feature"]
-    targets: Float[Tensor, "model pair training"]
+    rows: Float[Tensor, "model row feature"]  # standardised features of every pair and wavelength
+    targets: Float[Tensor, "model pair training"]  # signals that the decoders are trained to give
 
     def loss(self) -> Float[Tensor, "1 model"]:
         """Mean squared error of the standardised signal."""

@@ -30,11 +30,6 @@ class FoldPosterior(NamedTuple):
     """Predictions of the posterior of a fold, as weights of its training spectra.
 
     These are few numbers for another process; spectra would be thousands of times as many.
-
-    Attributes:
-        targets: the concentrations.
-        weights, factors, even, sqrt_metric: of the fold, as of `PosteriorPrediction`.
-        residuals, square: of the fold, as of `MetricPosterior.left_out_residuals`.
     """
 
     targets: Float[np.ndarray, "target"]
@@ -42,8 +37,10 @@ class FoldPosterior(NamedTuple):
     factors: Float[np.ndarray, "target level level"]
     even: Float[np.ndarray, "target"]
     sqrt_metric: Float[np.ndarray, "2 target"]
+    """Of the fold, as of `PosteriorPrediction`."""
     residuals: Float[np.ndarray, "level level"]
     square: Float[np.ndarray, "level"]
+    """Of the fold, as of `MetricPosterior.left_out_residuals`."""
 
     def predicted(self, series: Series, fold: Fold, prior: Prior) -> Predicted:
         """Predictions for the fold of the series that it was computed of."""

@@ -22,41 +22,34 @@ class Residuals(NamedTuple):
     """Residuals of the training levels of a fold, each predicted from the others.
 
     By the first weights of the smoothers, without the rule of the prior: no refits are needed.
-
-    Attributes:
-        spectra: spectrum of every level less its prediction.
-        square: squared size to expect of every residual (signal squared, mean over wavelengths).
     """
 
-    spectra: Float[np.ndarray, "training wavelength"]
+    spectra: Float[np.ndarray, "training wavelength"]  # spectrum of every level less its prediction
     square: Float[np.ndarray, "training"]
+    """Squared size to expect of every residual (signal squared, mean over wavelengths)."""
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """Predicted spectra and the covariance of their errors over wavelengths.
-
-    Attributes:
-        spectra: the predictions.
-        factors: rows whose outer products add up to the covariance: that over members, sources and
-            kinds of decoders, or that of a process.
-        even: additional independent variance, equal at all wavelengths; None for none.
-        half_widths: half the width of the intervals of `PROBABILITIES`, in units of `scale`; None
-            where intervals need inner folds.
-        mean_square: mean squared error of predictions inside the fold (signal squared); None
-            where it is not needed or there are no inner folds.
-        sqrt_metric: mean and standard deviation of sqrt(g) at the targets under the posterior over
-            metrics (per unit of concentration); None without one.
-        residuals: of the training levels under the posterior over metrics; None without one.
-    """
+    """Predicted spectra and the covariance of their errors over wavelengths."""
 
     spectra: Float[np.ndarray, "target wavelength"]
     factors: Float[np.ndarray, "target row wavelength"]
+    """Rows whose outer products add up to the covariance: that over members, sources and kinds of
+    decoders, or that of a process."""
     even: Float[np.ndarray, "target"] | None = None
+    """Additional independent variance, equal at all wavelengths; None for none."""
     half_widths: Float[np.ndarray, "target probability"] | None = None
+    """Half the width of the intervals of `PROBABILITIES`, in units of `scale`; None where intervals
+    need inner folds."""
     mean_square: Float[np.ndarray, "target wavelength"] | None = None
+    """Mean squared error of predictions inside the fold (signal squared); None where it is not
+    needed or there are no inner folds."""
     sqrt_metric: Float[np.ndarray, "2 target"] | None = None
+    """Mean and standard deviation of sqrt(g) at the targets under the posterior over metrics (per
+    unit of concentration); None without one."""
     residuals: Residuals | None = None
+    """Of the training levels under the posterior over metrics; None without one."""
 
     @property
     def deviation(self) -> Float[np.ndarray, "target wavelength"]:

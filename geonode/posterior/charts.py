@@ -21,30 +21,20 @@ LARGEST = 1e12
 
 
 class Scales(NamedTuple):
-    """Scales of the charts with one.
+    """Scales of the charts with one."""
 
-    Attributes:
-        kappa: of asinh.
-        half: h of Langmuir's.
-    """
-
-    kappa: Float[Tensor, "fold scale 1"]
-    half: Float[Tensor, "fold scale 1"]
+    kappa: Float[Tensor, "fold scale 1"]  # of asinh
+    half: Float[Tensor, "fold scale 1"]  # h of Langmuir's
 
 
 class Positions(NamedTuple):
-    """Training levels and targets on every chart.
+    """Training levels and targets on every chart."""
 
-    Attributes:
-        levels: scaled to -1 and 1 at the ends.
-        targets: outside of [-1, 1] beyond the training levels.
-        valid: whether all levels and the target are in the domain of the chart, as zero is not in
-            that of the logarithm.
-    """
-
-    levels: Float[Tensor, "fold chart level"]
-    targets: Float[Tensor, "fold chart target"]
+    levels: Float[Tensor, "fold chart level"]  # scaled to -1 and 1 at the ends
+    targets: Float[Tensor, "fold chart target"]  # outside of [-1, 1] beyond the training levels
     valid: Bool[Tensor, "fold chart target"]
+    """Whether all levels and the target are in the domain of the chart, as zero is not in that of
+    the logarithm."""
 
 
 def positions(

@@ -48,26 +48,21 @@ NEAR = 0.7
 
 
 class Evidence(NamedTuple):
-    """Evidence of some rows, one per fold and target.
+    """Evidence of some rows, one per fold and target."""
 
-    Attributes:
-        features: evidence for every smoother.
-        context: evidence common to all smoothers of the row.
-        initial: logarithms of the initial weights; -inf where not valid.
-        weights: weights of the training spectra in the prediction of every smoother.
-        within: variance of the prediction of every smoother, relative to `total`.
-        total: variance of the training spectra about their mean (signal squared, summed over
-            wavelengths).
-        expected: mean squared leave-one-out error under the initial weights, relative to `total`.
-    """
-
-    features: Float[Tensor, "row feature smoother"]
-    context: Float[Tensor, "row number"]
+    features: Float[Tensor, "row feature smoother"]  # evidence for every smoother
+    context: Float[Tensor, "row number"]  # evidence common to all smoothers of the row
     initial: Float[Tensor, "row smoother"]
+    """Logarithms of the initial weights; -inf where not valid."""
     weights: Float[Tensor, "row level smoother"]
+    """Weights of the training spectra in the prediction of every smoother."""
     within: Float[Tensor, "row smoother"]
+    """Variance of the prediction of every smoother, relative to `total`."""
     total: Float[Tensor, "row"]
+    """Variance of the training spectra about their mean (signal squared, summed over
+    wavelengths)."""
     expected: Float[Tensor, "row"]
+    """Mean squared leave-one-out error under the initial weights, relative to `total`."""
 
     @property
     def valid(self) -> Bool[Tensor, "row smoother"]:
@@ -77,19 +72,13 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class FittedSmoothers:
-    """Smoothers fitted to the training spectra of some folds.
+    """Smoothers fitted to the training spectra of some folds."""
 
-    Attributes:
-        smoothers: smoothers in closed form.
-        deviations: the training spectra less their mean, as coordinates on orthogonal axes.
-        mean: their mean on the same axes.
-        description: description of the dictionary.
-    """
-
-    smoothers: Smoothers
+    smoothers: Smoothers  # smoothers in closed form
     deviations: Float[Tensor, "fold level axis"]
-    mean: Float[Tensor, "fold 1 axis"]
-    description: Description
+    """The training spectra less their mean, as coordinates on orthogonal axes."""
+    mean: Float[Tensor, "fold 1 axis"]  # their mean on the same axes
+    description: Description  # description of the dictionary
 
     @classmethod
     def of(

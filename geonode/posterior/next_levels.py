@@ -30,19 +30,14 @@ Spectra = Float[np.ndarray, "level wavelength"]
 
 
 class Proposal(NamedTuple):
-    """A concentration to measure next, or a mixture.
+    """A concentration to measure next, or a mixture."""
 
-    Attributes:
-        amounts: of every substance; the concentration if there is one.
-        expected_error: root mean square over wavelengths, signal units, expected there now.
-        before, after: root mean square of the expected error over the range, without this
-            measurement and with it.
-    """
-
-    amounts: list[float]
-    expected_error: float
+    amounts: list[float]  # of every substance; the concentration if there is one
+    expected_error: float  # root mean square over wavelengths, signal units, expected there now
     before: float
     after: float
+    """Root mean square of the expected error over the range, without this measurement and with
+    it."""
 
     @property
     def gain(self) -> float:

@@ -48,39 +48,28 @@ def targets_at_once(place: torch.device) -> int:
 
 
 class PosteriorPrediction(NamedTuple):
-    """Predicted spectra of every fold as combinations of its training spectra.
+    """Predicted spectra of every fold as combinations of its training spectra."""
 
-    Attributes:
-        weights: weights of the training spectra.
-        factors: L^T of Q = L L^T; times the training spectra, rows whose outer products add up to
-            the covariance over wavelengths.
-        even: additional independent variance, equal at all wavelengths.
-        sqrt_metric: mean and standard deviation of sqrt(g) (per unit of concentration).
-    """
-
-    weights: Float[np.ndarray, "fold target level"]
+    weights: Float[np.ndarray, "fold target level"]  # weights of the training spectra
     factors: Float[np.ndarray, "fold target level level"]
+    """L^T of Q = L L^T; times the training spectra, rows whose outer products add up to the
+    covariance over wavelengths."""
     even: Float[np.ndarray, "fold target"]
+    """Additional independent variance, equal at all wavelengths."""
     sqrt_metric: Float[np.ndarray, "fold 2 target"]
+    """Mean and standard deviation of sqrt(g) (per unit of concentration)."""
 
 
 @dataclass(frozen=True)
 class MetricPosterior:
-    """Posteriors over metrics and smoothers of some folds, given the spectra of some levels.
+    """Posteriors over metrics and smoothers of some folds, given the spectra of some levels."""
 
-    Attributes:
-        levels: concentrations of the levels, ascending.
-        wavelengths: number of wavelengths of the spectra.
-        largest: largest absolute value of the spectra, by which they are divided.
-        prior: the learned rule of weights.
-        fitted: fitted smoothers of the dictionary.
-    """
-
-    levels: Float[np.ndarray, "fold level"]
-    wavelengths: int
+    levels: Float[np.ndarray, "fold level"]  # concentrations of the levels, ascending
+    wavelengths: int  # number of wavelengths of the spectra
     largest: Float[np.ndarray, "fold"]
-    prior: Prior
-    fitted: FittedSmoothers
+    """Largest absolute value of the spectra, by which they are divided."""
+    prior: Prior  # the learned rule of weights
+    fitted: FittedSmoothers  # fitted smoothers of the dictionary
 
     @classmethod
     def of(

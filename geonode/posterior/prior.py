@@ -35,24 +35,20 @@ CALIBRATED = ("counts", "half_widths", "masses")
 
 @dataclass(frozen=True)
 class Prior:
-    """Rule of weights and half widths of intervals, learned on simulated series.
-
-    Attributes:
-        rule: rule of weights of the smoothers and of the expected error, on the device on which
-            posteriors are to be computed.
-        counts: numbers of training levels with calibrated half widths, ascending.
-        half_widths: half the width of the intervals of `PROBABILITIES` in units of the predicted
-            deviation, for targets inside (0) and outside (1) of the training levels.
-        masses: posterior probability of all more likely concentrations, below which a concentration
-            inside (0) or outside (1) of the training levels belongs to the 90% set.
-        provenance: command, parameters and device of the learning.
-    """
+    """Rule of weights and half widths of intervals, learned on simulated series."""
 
     rule: WeightRule
+    """Rule of weights of the smoothers and of the expected error, on the device on which posteriors
+    are to be computed."""
     counts: Float[np.ndarray, "count"]
+    """Numbers of training levels with calibrated half widths, ascending."""
     half_widths: Float[np.ndarray, "count side probability"]
+    """Half the width of the intervals of `PROBABILITIES` in units of the predicted deviation, for
+    targets inside (0) and outside (1) of the training levels."""
     masses: Float[np.ndarray, "count side"]
-    provenance: dict[str, str]
+    """Posterior probability of all more likely concentrations, below which a concentration inside
+    (0) or outside (1) of the training levels belongs to the 90% set."""
+    provenance: dict[str, str]  # command, parameters and device of the learning
 
     def intervals(
         self, levels: int, inside: Bool[np.ndarray, "target"]

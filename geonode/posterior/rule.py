@@ -57,18 +57,15 @@ def _times(matrix: Tensor, values: Tensor) -> Tensor:
 
 
 class Inputs(NamedTuple):
-    """Inputs of the networks, one row per fold and target.
-
-    Attributes:
-        features, context: standardised evidence.
-        initial: logarithms of the initial weights; -inf where not valid.
-        shares: initial weights that add up to one, and even ones of all that are valid.
-    """
+    """Inputs of the networks, one row per fold and target."""
 
     features: Float[Tensor, "row feature smoother"]
     context: Float[Tensor, "row number 1"]
+    """Standardised evidence."""
     initial: Float[Tensor, "row smoother"]
+    """Logarithms of the initial weights; -inf where not valid."""
     shares: Float[Tensor, "row 2 smoother"]
+    """Initial weights that add up to one, and even ones of all that are valid."""
 
 
 class WeightNetwork(nn.Module):

@@ -45,18 +45,15 @@ def _charts_of(mean: int) -> range:
 
 
 class Description(NamedTuple):
-    """Components of every smoother of the dictionary.
-
-    Attributes:
-        chart, mean, kernel: indices in `FAMILIES`, `MEANS` and `KERNELS`.
-        length, noise: length scale and noise of the kernel.
-    """
+    """Components of every smoother of the dictionary."""
 
     chart: Int[Tensor, "smoother"]
     mean: Int[Tensor, "smoother"]
     kernel: Int[Tensor, "smoother"]
+    """Indices in `FAMILIES`, `MEANS` and `KERNELS`."""
     length: Float[Tensor, "smoother"]
     noise: Float[Tensor, "smoother"]
+    """Length scale and noise of the kernel."""
 
     @property
     def coefficients(self) -> Int[Tensor, "smoother"]:
@@ -98,19 +95,15 @@ PARTS = [len(_charts_of(mean)) * ON_A_CHART for mean in range(len(MEANS))]
 
 
 class AtTargets(NamedTuple):
-    """Predictions of all smoothers at some targets.
-
-    Attributes:
-        weights: weights of the training spectra in the prediction.
-        variance: variance of the predicted mean, relative to that of the process.
-        valid: whether the target is in the domain of the chart of a smoother.
-        positions: positions of levels and targets on every chart.
-    """
+    """Predictions of all smoothers at some targets."""
 
     weights: Float[Tensor, "fold target level smoother"]
+    """Weights of the training spectra in the prediction."""
     variance: Float[Tensor, "fold target smoother"]
+    """Variance of the predicted mean, relative to that of the process."""
     valid: Bool[Tensor, "fold target smoother"]
-    positions: Positions
+    """Whether the target is in the domain of the chart of a smoother."""
+    positions: Positions  # positions of levels and targets on every chart
 
 
 class _Columns(NamedTuple):
@@ -141,18 +134,13 @@ class Smoothers:
     """Smoothers of the dictionary on the training levels of some folds.
 
     Kernels, each with its noise and on its chart, are those of the first mean function in order.
-
-    Attributes:
-        levels: concentrations, ascending, none negative, not all zero.
-        inverse: K^-1 of every kernel.
-        along: R^T q of every function.
-        log_determinant: ln |K| + ln |H^T K^-1 H|, with an orthonormal basis H.
     """
 
-    levels: Float[Tensor, "fold level"]
-    inverse: Float[Tensor, "fold level level kernel"]
-    along: Float[Tensor, "fold function level kernel"]
+    levels: Float[Tensor, "fold level"]  # concentrations, ascending, none negative, not all zero
+    inverse: Float[Tensor, "fold level level kernel"]  # K^-1 of every kernel
+    along: Float[Tensor, "fold function level kernel"]  # R^T q of every function
     log_determinant: Float[Tensor, "fold smoother"]
+    """ln |K| + ln |H^T K^-1 H|, with an orthonormal basis H."""
     _root: Tensor  # R: (fold, kernel, level, level)
     _white: Tensor  # R h of every function h: (fold, kernel, level, function)
     _columns: _Columns

@@ -37,40 +37,24 @@ FEWEST_BYTES = 1 << 30  # size that is always allowed: chunks of zeros only are 
 
 @dataclass(frozen=True)
 class ArrayEntry:
-    """Array of an artifact.
+    """Array of an artifact."""
 
-    Attributes:
-        name: name of the array.
-        dtype: type of the numbers.
-        shape: size of every dimension.
-        dims: name of every dimension; weights have none.
-        units: units of the values by CF; empty for weights.
-        long_name: label of the quantity; empty for weights.
-        bytes_on_disk: stored size.
-        bytes_in_memory: size in memory.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    dims: tuple[str, ...]
-    units: str
-    long_name: str
-    bytes_on_disk: int
-    bytes_in_memory: int
+    name: str  # name of the array
+    dtype: str  # type of the numbers
+    shape: tuple[int, ...]  # size of every dimension
+    dims: tuple[str, ...]  # name of every dimension; weights have none
+    units: str  # units of the values by CF; empty for weights
+    long_name: str  # label of the quantity; empty for weights
+    bytes_on_disk: int  # stored size
+    bytes_in_memory: int  # size in memory
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """Verified artifact, opened by `open_artifact`.
+    """Verified artifact, opened by `open_artifact`."""
 
-    Attributes:
-        path: folder of the artifact.
-        attributes: attributes of the whole, as written.
-    """
-
-    path: Path
-    attributes: dict[str, Any]
+    path: Path  # folder of the artifact
+    attributes: dict[str, Any]  # attributes of the whole, as written
     _chunks: dict[str, list[Path]] = field(repr=False)  # files of every array
 
     @property

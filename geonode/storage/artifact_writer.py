@@ -73,14 +73,10 @@ class Parts:
     """Arrays of an artifact that is being written, for any process that sees its folder.
 
     Processes that fill different parts need no synchronisation.
-
-    Attributes:
-        path: final path of the artifact, for messages.
-        folder: folder in which it is written.
     """
 
-    path: Path
-    folder: Path
+    path: Path  # final path of the artifact, for messages
+    folder: Path  # folder in which it is written
 
     def write(self, name: str, index: tuple[int, ...], block: Shaped[np.ndarray, "..."]) -> None:
         """Compress and write one block of a stored array.

@@ -20,21 +20,13 @@ KINDS = {".zarr": "Zarr group", ".safetensors": "weights (safetensors)"}
 
 @dataclass(frozen=True)
 class Entry:
-    """Artifact of a folder.
-
-    Attributes:
-        path: its path.
-        kind: one of `KINDS`.
-        damage: what is wrong with it; empty if it is intact.
-        arrays: its arrays; none of a damaged one.
-        bytes_on_disk: size of all its files.
-    """
+    """Artifact of a folder."""
 
     path: Path
-    kind: str
-    damage: str
-    arrays: tuple[ArrayEntry, ...]
-    bytes_on_disk: int
+    kind: str  # one of `KINDS`
+    damage: str  # what is wrong with it; empty if it is intact
+    arrays: tuple[ArrayEntry, ...]  # its arrays; none of a damaged one
+    bytes_on_disk: int  # size of all its files
 
     @property
     def bytes_in_memory(self) -> int:
@@ -48,17 +40,11 @@ class Entry:
 
 
 class Problem(NamedTuple):
-    """Problem of an artifact.
-
-    Attributes:
-        path: its path.
-        array: name of the array, if the problem is in one.
-        message: one line: where, what, and what to do.
-    """
+    """Problem of an artifact."""
 
     path: Path
-    array: str
-    message: str
+    array: str  # name of the array, if the problem is in one
+    message: str  # one line: where, what, and what to do
 
 
 def artifacts(folder: Path) -> list[Path]:

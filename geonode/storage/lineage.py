@@ -24,15 +24,10 @@ NOTHING: Mapping[str, str] = {}
 
 
 class Seal(NamedTuple):
-    """Seal of an artifact.
+    """Seal of an artifact."""
 
-    Attributes:
-        checksum: identity of the artifact, eight hexadecimal digits.
-        made_from: checksums of its inputs by file name; empty if none are stored.
-    """
-
-    checksum: str
-    made_from: dict[str, str]
+    checksum: str  # identity of the artifact, eight hexadecimal digits
+    made_from: dict[str, str]  # checksums of its inputs by file name; empty if none are stored
 
 
 @contextmanager

@@ -27,21 +27,14 @@ _STARTED = 22 - 3  # field 22, the first one after the name being the third (man
 
 @dataclass(frozen=True)
 class Record:
-    """Time and memory of a stage.
+    """Time and memory of a stage."""
 
-    Attributes:
-        seconds: from the start of the process to the end of its work.
-        peak_mb: largest resident memory, with that of workers; None except on Linux.
-        device_peak_mb: largest memory allocated by torch on a CUDA device; None without one.
-        whole: whether all work was done in this run.
-        conditions: machine and engine.
-    """
-
-    seconds: float
-    peak_mb: float | None
+    seconds: float  # from the start of the process to the end of its work
+    peak_mb: float | None  # largest resident memory, with that of workers; None except on Linux
     device_peak_mb: float | None
-    whole: bool
-    conditions: dict[str, Any]
+    """Largest memory allocated by torch on a CUDA device; None without one."""
+    whole: bool  # whether all work was done in this run
+    conditions: dict[str, Any]  # machine and engine
 
     @classmethod
     def read(cls, path: Path) -> "Record":
