@@ -293,9 +293,9 @@ def sealed_artifact(parts: Files) -> Files:
 def read_artifact(path: Path) -> None:
     """Read every array of an artifact, and the series that it is."""
     opened = artifact.open_artifact(path)
-    for name in opened.names:
+    for name in opened.arrays:
         with contextlib.suppress(CorruptArtifactError):
-            assert opened[name].shape == opened.describe(name).shape, "shape of an array"
+            assert opened[name].shape == opened.arrays[name].shape, "shape of an array"
     series = read_series(path)
     assert finite(series.axis, series.signal, series.positions), "series is not finite"
     assert series.signal.shape == (len(series.positions), len(series.axis)), "shape of signal"

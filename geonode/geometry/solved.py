@@ -174,11 +174,12 @@ class Geodesics:
             "training", series.axis[chosen], units=units, long_name=f"{axis} of the decoders"
         )
         shape = (learned.members, folds, len(source), len(series.axis))
-        writer.mapped("v0", DIMS, shape, "float64", units="1", long_name="initial velocity x'(0)")
-        writer.mapped(
-            "residual", DIMS, shape, "float64", units="1", long_name="x(1) minus the target"
-        )
-        writer.mapped("status", DIMS, shape, "uint8", units="1", long_name="0 where converged")
+        for name, dtype, long_name in (
+            ("v0", "float64", "initial velocity x'(0)"),
+            ("residual", "float64", "x(1) minus the target"),
+            ("status", "uint8", "0 where converged"),
+        ):
+            writer.mapped(name, DIMS, shape, dtype, units="1", long_name=long_name)
         writer.mapped(
             "features",
             (*DIMS[:3], "training", "feature"),
@@ -190,22 +191,17 @@ class Geodesics:
         if time_points := self.parameters.time_points:
             times = np.linspace(0, 1, time_points)
             writer.coordinate("time", times, units="1", long_name="affine parameter")
-            writer.stored_blocks(
+            writer.mapped(
                 "trajectory",
                 (*DIMS, "time"),
                 (*shape, time_points),
                 "float32",
                 units="1",
                 long_name="charted concentration x(t)",
-                block_dims=2,
             )
 
     def _require(self, summary: Summary) -> None:
-        """Refuse geodesics that miss their target, on the grid or on the network.
-
-        Raises:
-            GeometryError: with the count and the worst cases.
-        """
+        """Refuse geodesics that miss their target, on the grid or on the network."""
         tolerance, allowed = self.parameters.tolerance, self.parameters.allow_unconverged
         eps = torch.finfo(self.device.geometry).eps
         # A miss on the grid is a miss on the network too; the error of the grid comes on top.
@@ -226,12 +222,7 @@ class Geodesics:
 
 
 class _Solver:
-    """Solves the geodesics of one model after the other, and stores them.
-
-    Args:
-        parts: of the artifact.
-        wanted: what to solve.
-    """
+    """Solves the geodesics of one model after the other, and stores them."""
 
     def __init__(self, parts: Parts, wanted: Geodesics) -> None:
         device, learned, series = wanted.device, wanted.learned, wanted.series
@@ -243,8 +234,6 @@ class _Solver:
         self._positions = on_device(learned.positions(series.concentrations), place, dtype)
         self._times = on_device(np.linspace(0, 1, wanted.parameters.time_points), place, dtype)
         self._metric = learned.metric(device.reference)
-        self._tables = [parts.mapped(name) for name in ("v0", "residual", "status")]
-        self._features = parts.mapped("features")
 
     def __call__(self, model: int, report: Progress) -> Summary:
         """Solve all geodesics of a model; on a card that is short of memory some at a time."""
@@ -273,27 +262,28 @@ class _Solver:
                 f"the {column / 1e6:.3g} MB of one wavelength; raise memory_mb, or lower "
                 "christoffel.resolution"
             )
-        trajectories = np.empty((pairs, width, parameters.time_points), dtype=np.float32)
+        v0, residual = np.empty((2, pairs, width))
+        status = np.empty((pairs, width), np.uint8)
+        features = np.empty((pairs, len(chosen), len(FEATURES)), np.float32)
+        trajectory = np.empty((pairs, width, parameters.time_points), np.float32)
         for block in torch.arange(width).split(self._memory // column):
             columns = slice(int(block[0]), int(block[-1]) + 1)
             wavelengths = self._wavelengths[columns]
             closed_form = ClosedForm(grid.at_wavelengths(columns))
             solution = METHODS[parameters.method](closed_form, problem, parameters)
-            missed = (~solution.converged).to(torch.uint8)
-            found = (solution.v0, solution.residual, missed)
-            for table, part in zip(self._tables, found, strict=True):
-                table[(*index, slice(None), columns)] = part.cpu()
+            v0[:, columns] = solution.v0.cpu()
+            residual[:, columns] = solution.residual.cpu()
+            status[:, columns] = (~solution.converged).cpu()
             if parameters.time_points:
                 positions = closed_form.trajectories(problem, solution.v0, self._times)
-                trajectories[:, columns] = positions.float().cpu()
+                trajectory[:, columns] = positions.float().cpu()
             places = slice(*np.searchsorted(chosen, (columns.start, columns.stop)).tolist())
             if places.start < places.stop:
                 inside = torch.from_numpy(chosen[places] - columns.start).to(self._like.device)
                 stations = ClosedForm(closed_form.grid.at_wavelengths(inside)).stations(
                     problem.stations, wavelengths[inside]
                 )
-                _, features = stations.every_path(solution.v0[:, inside])
-                self._features[(*index, slice(None), places)] = features.cpu()
+                features[:, places] = stations.every_path(solution.v0[:, inside])[1].cpu()
             errors = network_errors(
                 self._metric[model],
                 closed_form,
@@ -304,10 +294,16 @@ class _Solver:
                 seed=model,
             )
             summary.add(index, columns.start, solution, errors)
+        found: dict[str, np.ndarray] = {
+            "v0": v0,
+            "residual": residual,
+            "status": status,
+            "features": features,
+        }
         if parameters.time_points:
-            self._parts.write("trajectory", index, trajectories)
-        for table in (*self._tables, self._features):
-            table.flush()
+            found["trajectory"] = trajectory
+        for name, table in found.items():
+            self._parts.write(name, index, table)
         return summary
 
 
