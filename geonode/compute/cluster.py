@@ -151,12 +151,7 @@ class Cluster(Engine):
 
 
 def _result(future: Future, where: str) -> Any:
-    """Result of a tile.
-
-    Raises:
-        EngineError: the tile was given up.
-        Exception: raised by the tile.
-    """
+    """Result of a tile."""
     try:
         return future.result()
     except CancelledError as error:
@@ -208,11 +203,7 @@ def open_cluster(address: str | None, workers: int, scratch: Path) -> Iterator[C
 
 
 def _client_of(address: str) -> Client:
-    """Client of a running cluster.
-
-    Raises:
-        EngineError: there is no scheduler, it requires certificates, or it has no worker.
-    """
+    """Client of a running cluster."""
     try:
         # The client itself would wait forever for a listener that is no scheduler.
         asyncio.run(asyncio.wait_for(_require_scheduler(address), ANSWER_SECONDS))

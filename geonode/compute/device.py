@@ -89,9 +89,7 @@ class Device:
     ) -> "Device":
         """Inverse of `describe`.
 
-        Args:
-            description: as `describe` or `choose` returns it.
-            memory_mb: as for `resolve`.
+        `memory_mb` is that of `Device`.
 
         Raises:
             DeviceError: the device is absent (the document is from another machine), or torch does
@@ -118,9 +116,7 @@ class Device:
     def read(cls, path: Path, memory_mb: int | None = None) -> "Device":
         """Device that was chosen by the stage `probe`.
 
-        Args:
-            path: the file of the description.
-            memory_mb: as for `resolve`.
+        `memory_mb` is that of `Device`.
 
         Raises:
             MissingArtifactError, ArtifactError: the file is absent, or describes no device.
@@ -145,10 +141,7 @@ def resolve(
 ) -> Device:
     """Choose the device and its formats.
 
-    Args:
-        device: as for `choose`.
-        precision: as for `choose`.
-        memory_mb: memory for the arrays of one batch or tile; None: that of the profile.
+    Arguments are those of `choose`; for `memory_mb` see `Device`.
 
     Raises:
         DeviceError: as `choose`.
@@ -201,10 +194,7 @@ def unless_out_of_memory(work: Callable[[], T], instead: str) -> T | None:
     """Result of a function; None if the GPU ran out of memory, which is freed then.
 
     Work is divided by the memory free at that time; other processes may take some of it later.
-
-    Args:
-        work: function that returns anything but None.
-        instead: description of the fallback, for the log.
+    `instead` is what the log says of the fallback; `work` must not return None.
     """
     try:
         return work()

@@ -38,9 +38,7 @@ Job = TypeVar("Job")
 def processes_for(jobs: int, device: str) -> int:
     """Number of processes for some jobs: one for every usable core, or fewer.
 
-    Args:
-        jobs: number of jobs.
-        device: kind of the device that all of them use.
+    All jobs use one kind of device.
     """
     cores = usable_cores()
     most = cores if device == "cpu" else min(cores, MOST_ON_ACCELERATOR)
@@ -153,14 +151,9 @@ def open_engine(
 def _pool(
     recipe: Recipe[Any, Any], module: str, processes: int, report: Progress
 ) -> Iterator[ProcessPoolExecutor]:
-    """Context with processes for `_work`; when it ends, also by an error, they have ended.
-
-    On Linux they are forked from one process that has imported the module of their work. That one
-    uses neither threads nor devices of torch, which no fork survives.
-
-    Raises:
-        EngineError: a process died, or none can be started.
-    """
+    """Context with processes for `_work`; when it ends, also by an error, they have ended."""
+    # On Linux they are forked from one process that has imported the module of their work. That one
+    # uses neither threads nor devices of torch, which no fork survives.
     _require_open_files()
     context = get_context("forkserver" if sys.platform == "linux" else "spawn")
     context.set_forkserver_preload([module])
@@ -195,11 +188,7 @@ def _pool(
 
 
 def _submitted(pool: ProcessPoolExecutor, job: Any) -> Future[Any]:
-    """Future of a job. A process may start here, and Ctrl-C waits until it is not half started.
-
-    Raises:
-        EngineError: no process can be started.
-    """
+    """Future of a job. A process may start here, and Ctrl-C waits until it is not half started."""
     pressed: list[int] = []
     is_main = current_thread() is main_thread()  # only this one may handle signals
     if is_main:
@@ -218,11 +207,7 @@ def _submitted(pool: ProcessPoolExecutor, job: Any) -> Future[Any]:
 
 
 def _require_open_files() -> None:
-    """Refuse a limit of open files at which processes could wait for each other for ever.
-
-    Raises:
-        EngineError: it is below `FEWEST_FILES`.
-    """
+    """Refuse a limit of open files at which processes could wait for each other for ever."""
     if sys.platform == "win32":
         return
     from resource import RLIMIT_NOFILE, getrlimit  # noqa: PLC0415 - not on Windows

@@ -58,12 +58,8 @@ def in_threads(
 ) -> list[T]:
     """Results of a function in the order of the items, computed by one thread a core.
 
-    Inside of itself it takes one item at a time.
-
-    Args:
-        work: function of an item.
-        items: independent of each other.
-        report: called after every item.
+    Inside of itself it takes one item at a time. Items are independent of each other; `report` is
+    called after every one.
     """
     cores, found = min(MOST_THREADS, usable_cores()), list[T]()
     if cores == 1 or hasattr(_HERE, "inside"):  # handing an item to a thread takes time

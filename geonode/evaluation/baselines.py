@@ -206,11 +206,7 @@ def predict_by_baselines(
 ) -> dict[str, Predicted]:
     """Predict spectra by all baselines, which are fitted once for all targets.
 
-    Args:
-        given: chart of the series.
-        concentrations: training levels, ascending, at least three.
-        spectra: their spectra.
-        targets: concentrations to predict at.
+    The levels ascend and are at least three; `given` is the chart of the series.
     """
     training, positions = given.position(concentrations), given.position(targets)
     on_chart = {
@@ -227,11 +223,7 @@ def left_out_predictions(
 ) -> dict[str, Spectra]:
     """Predict every spectrum from the others by every baseline.
 
-    Args:
-        chart: chart of the series.
-        levels: concentrations, ascending, one more than a baseline takes.
-        spectra: the measured spectra.
-        report: called after every fold.
+    The levels ascend, one more than a baseline takes; `report` is called after every fold.
 
     Returns:
         By baseline, row i is the spectrum predicted at level i with its row left out.
@@ -249,15 +241,10 @@ def chosen_inside(
 ) -> list[str]:
     """Choose for every fold the baseline with the smallest leave-one-out error inside it.
 
-    This is the choice open to a careful user without the method under test. Two levels are left
-    out of a series together, one by the fold and one inside it. Either may be the fold, so that
-    every pair is predicted from the rest once.
-
-    Args:
-        chart: chart of the series.
-        levels: concentrations, ascending, at least five.
-        spectra: the measured spectra. Neither that of a fold nor its error counts in its choice.
-        report: called once for every level.
+    This is the choice open to a careful user without the method under test. Two levels are left out
+    of a series together, one by the fold and one inside it. Either may be the fold, so that every
+    pair is predicted from the rest once. The levels ascend and are at least five. Neither the
+    spectrum of a fold nor its error counts in its choice. `report` is called once for every level.
     """
     count = len(levels)
     # Whether a fold leaves out a level inside: all others, or `MOST_LEFT_OUT` evenly spaced.

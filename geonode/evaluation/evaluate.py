@@ -160,8 +160,7 @@ class Evaluation:
     def bands(self, bands: dict[str, tuple[float, float]]) -> dict[str, SeriesScores]:
         """Scores of parts of the axis of at least `SMALLEST_BAND` wavelengths.
 
-        Args:
-            bands: (low, high) by name, both included (unit of the axis).
+        Bands are (low, high) by name, both included (unit of the axis).
         """
         axis = self.series.axis
         inside = {name: (low <= axis) & (axis <= high) for name, (low, high) in bands.items()}

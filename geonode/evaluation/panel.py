@@ -58,10 +58,7 @@ class Panel:
     def of(cls, folder: Path, parameters: Parameters) -> "Panel":
         """Read a folder. A series that cannot be read, or has too few levels, gets an error.
 
-        Args:
-            folder: folder for `parameters_of_folder`.
-            parameters: parameters of all series; `spectra` is for those without a file of their
-                own.
+        The parameter `spectra` is for series without a file of their own.
 
         Raises:
             ParameterError: a file of parameters is wrong.
@@ -100,9 +97,7 @@ class Panel:
     def score(self, report: Progress = silent, processes: int = 1) -> Iterator[str]:
         """Score all series, those with most work first, to keep all processes busy to the end.
 
-        Args:
-            report: called after every step.
-            processes: number of processes.
+        `report` is called after every step.
 
         Yields:
             Name of a series that now has its rows.

@@ -59,10 +59,7 @@ class Coverage(TypedDict):
 def spectrum_scores(axis: Axis, measured: Spectrum, predicted: Spectrum) -> SpectrumScores:
     """Score one predicted spectrum.
 
-    Args:
-        axis: spectral axis, ascending, at least two wavelengths, evenly spaced or not.
-        measured: the measured spectrum.
-        predicted: the predicted spectrum, in the unit of the measured one.
+    The axis ascends, evenly or not, over at least two wavelengths; spectra have one unit.
 
     Returns:
         `r2` = 1 - SSE / SST over wavelengths, None if the measured spectrum is constant; `rmse`,
@@ -105,13 +102,8 @@ def series_scores(
     A measured spectrum whose variance over wavelengths is zero, or below `FAINT` of the mean
     variance of the others, is faint: usually a blank. An error that lowers the R2 of a typical
     spectrum by 0.01 makes that of a faint one negative, and its peak may be noise. Its
-    `MEANINGLESS_IF_FAINT` scores are therefore None.
-
-    Args:
-        axis: spectral axis, ascending.
-        levels: concentration of every row.
-        measured: the measured spectra.
-        predicted: row i is the spectrum predicted with level i left out.
+    `MEANINGLESS_IF_FAINT` scores are therefore None. The axis ascends; row i is the spectrum
+    predicted with level i left out.
 
     Raises:
         SpectraError: the axis does not ascend, or a value is not finite.
@@ -165,10 +157,7 @@ def coverage(
 ) -> dict[str, Coverage]:
     """Coverage of the intervals of `PROBABILITIES`, by their probability in per cent.
 
-    Args:
-        measured: the measured spectra, levels ascending, at least three.
-        predicted: row i is the spectrum predicted with level i left out.
-        half_width: half the width of the intervals about the predictions.
+    Levels ascend and are at least three; row i is predicted with level i left out.
     """
     error = np.abs(predicted - measured)
     found: dict[str, Coverage] = {}

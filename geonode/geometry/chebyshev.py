@@ -153,11 +153,6 @@ def differentiation(
 
     T_n' is 2 n times the sum of the T_k with k < n and n - k odd, T_0 by half (J. C. Mason and
     D. C. Handscomb, Chebyshev Polynomials, 2003, section 2.4.5).
-
-    Args:
-        count: number of coefficients.
-        device: where the matrix is.
-        dtype: its format.
     """
     k, n = (torch.arange(count, device=device)[at] for at in ((slice(None), None), (None,)))
     matrix = torch.where((n > k) & ((n - k) % 2 == 1), 2 * n, 0).to(dtype)

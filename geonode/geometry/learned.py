@@ -50,9 +50,7 @@ class LearnedMetrics:
     def require_inner(self, path: Path, left_out: tuple[tuple[int, ...], ...]) -> None:
         """Refuse metrics of other inner folds than those at hand.
 
-        Args:
-            path: of the artifact, for the message.
-            left_out: levels that every inner fold leaves out; none without inner folds.
+        `left_out` are the levels that every inner fold leaves out; none without inner folds.
 
         Raises:
             ArtifactError: naming the artifact.
@@ -67,9 +65,7 @@ class LearnedMetrics:
     def write(self, path: Path, made_from: Mapping[str, str] = NOTHING) -> None:
         """Write as an artifact.
 
-        Args:
-            path: of the artifact.
-            made_from: as `consistent_artifacts` yields it.
+        `made_from` is what `consistent_artifacts` yields.
 
         Raises:
             ArtifactError: it cannot be written; an older one is then intact.

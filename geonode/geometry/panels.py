@@ -38,10 +38,8 @@ class Panels:
     ) -> "Panels":
         """Gauss-Legendre panels between neighbouring positions.
 
-        Args:
-            positions: ascending.
-            nodes: number of nodes of a panel.
-            gaps: widths of the panels, where the format of the positions may not resolve them.
+        Positions ascend. Widths of the panels are given where the format of the positions may not
+        resolve them.
         """
         points, weights = np.polynomial.legendre.leggauss(nodes)
         rule = [

@@ -27,10 +27,8 @@ class Perceptron:
     def initial(cls, sizes: Sequence[int], seeds: Sequence[tuple[int, ...]]) -> "Perceptron":
         """Xavier-uniform weights and zero biases, in float32 on the CPU.
 
-        Args:
-            sizes: width of every layer, inputs first.
-            seeds: one tuple of integers a model. A model's weights depend on its own seed alone
-                and are the same on every device.
+        `sizes` are the widths of all layers, inputs first. A model's weights depend on its own seed
+        alone and are the same on every device.
 
         Source: X. Glorot and Y. Bengio, AISTATS 2010, equation 16.
         """

@@ -131,11 +131,7 @@ class Geodesics:
     ) -> Summary:
         """Solve all of them, and store what is found.
 
-        Args:
-            path: of the artifact.
-            report: called after every model.
-            engine: solves the models, several at a time.
-            made_from: as `consistent_artifacts` yields it.
+        `report` is called after every model; the engine solves several at a time.
 
         Raises:
             GeometryError: more geodesics than allowed miss their target by more than the tolerance
@@ -312,10 +308,7 @@ def read_features(
 ) -> Float[np.ndarray, "member fold pair training feature"]:
     """The path features of all geodesics, mapped from the artifact and read-only.
 
-    Args:
-        path: of the artifact.
-        series: the levels and wavelengths.
-        chosen: indices of the wavelengths that decoders are trained at.
+    `chosen` are the indices of the wavelengths that decoders are trained at.
 
     Raises:
         MissingArtifactError, CorruptArtifactError: there is no artifact, or it is damaged.

@@ -42,9 +42,7 @@ class Stations:
     ) -> Float[Tensor, "*model pair wavelength feature"]:
         """Path features in the order of `FEATURES`; of every model, and with gradients.
 
-        Args:
-            source: indices of stations.
-            target: those of others.
+        Source and target are indices of stations.
         """
         low, high = torch.minimum(source, target), torch.maximum(source, target)
         gap = torch.arange(self.length.shape[-2], device=low.device)

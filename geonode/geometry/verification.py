@@ -186,10 +186,7 @@ def arc_length(
 ) -> Float[Tensor, "row"]:
     """Signed integral of sqrt(g) from start to end: the speed l of the geodesic.
 
-    Args:
-        field: the metric along every row.
-        start: chart positions.
-        end: chart positions.
+    Start and end are chart positions of every row.
     """
     points, weights = np.polynomial.legendre.leggauss(NODES)
     fractions = (np.arange(PANELS)[:, None] + (1 + points) / 2).ravel() / PANELS

@@ -136,10 +136,6 @@ def in_order(batches: list[Batch], fitted: list[Fitted]) -> Fitted:
 def batches_of(run: TrainingRun, footprint: Footprint) -> list[Batch]:
     """Batches of all models; the models of a batch have equally many training pairs.
 
-    Args:
-        run: the models and the device.
-        footprint: memory of a step.
-
     Raises:
         TrainingError: not even one model fits into the memory of the device.
     """

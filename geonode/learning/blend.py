@@ -128,9 +128,7 @@ class Blend:
     def write(self, path: Path, made_from: Mapping[str, str] = NOTHING) -> None:
         """Write as an artifact.
 
-        Args:
-            path: path of the artifact.
-            made_from: as `consistent_artifacts` yields it.
+        `made_from` is what `consistent_artifacts` yields.
 
         Raises:
             ArtifactError: it cannot be written; an older artifact is then intact.
@@ -184,12 +182,7 @@ class Blend:
 
 
 def training_steps(parameters: DecodersParameters, runs: NestedRuns) -> int:
-    """Training steps that `fit_blend` reports: those of all path decoders, 0 without any.
-
-    Args:
-        parameters: the block `decoders` of the parameters.
-        runs: runs over the folds and the inner folds.
-    """
+    """Training steps that `fit_blend` reports: those of all path decoders, 0 without any."""
     if "path" not in BLENDS[parameters.kind]:
         return 0
     inner = _needs_inner_folds(BLENDS[parameters.kind], runs.outer.folds[0].levels)

@@ -52,12 +52,7 @@ class NestedRuns(NamedTuple):
     ) -> "NestedRuns":
         """Runs over all folds of a series.
 
-        Args:
-            levels: number of levels of the series.
-            members: number of models per fold.
-            inner: the block `inner` of the parameters.
-            device: device and number formats.
-            scratch: folder of the checkpoints of both runs; None for none.
+        `scratch` is the folder of the checkpoints of both runs; None for none.
         """
         outer = TrainingRun(leave_one_out(levels), members, device, scratch and scratch / "outer")
         if inner.members == 0:

@@ -95,11 +95,7 @@ class EndToEnd:
 
 @dataclass
 class PreparedMetrics(Prepared):
-    """Metrics of a batch, ready to be trained, each with a decoder.
-
-    Attributes:
-        networks: metrics and decoders.
-    """
+    """Metrics of a batch, ready to be trained, each with a decoder."""
 
     panels: Panels  # between the charted concentrations
     wavelengths: Float[Tensor, "training"]  # charted

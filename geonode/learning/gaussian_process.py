@@ -63,13 +63,8 @@ def fit_process(
     With at most one level more than mean coefficients, all hyper-parameters are equally likely, as
     the scale alone fits the only contrast. Of hyper-parameters whose likelihoods differ by less
     than `TIE`, those nearest to the middle of both ranges are taken, not those that rounding
-    favours.
-
-    Args:
-        training: arc length of the training levels, all different; at least as many as the mean
-            function has coefficients.
-        spectra: their spectra.
-        mean: key of `MEANS`.
+    favours. Training levels are given by arc length, all different, as many as the mean function (a
+    key of `MEANS`) has coefficients or more.
 
     Raises:
         TrainingError: the spectra are not finite, or two levels are equal.

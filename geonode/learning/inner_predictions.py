@@ -43,12 +43,7 @@ class Calibration(NamedTuple):
 def residual_and_factors(
     errors: Float[np.ndarray, "known wavelength"], deviations: Float[np.ndarray, "known wavelength"]
 ) -> tuple[Float[np.ndarray, "wavelength"], Float[np.ndarray, "probability"]]:
-    """Mean squared error and half widths of a calibration set of two predictions at least.
-
-    Args:
-        errors: errors of the predictions.
-        deviations: their deviations.
-    """
+    """Mean squared error and half widths of a calibration set of two predictions at least."""
     squares = errors**2
     others = [np.delete(squares, place, axis=0).mean(axis=0) for place in range(len(errors))]
     smallest = np.finfo(float).eps * max(float(np.abs(errors).max()), 1e-300)
@@ -100,8 +95,7 @@ class InnerPredictions:
     def weights(self, odds: Float[np.ndarray, "kind"]) -> Float[np.ndarray, "fold kind"]:
         """Weights of the kinds: their odds, divided by the geometric means of their squared errors.
 
-        Args:
-            odds: weights of kinds whose errors are equal.
+        Odds are the weights of kinds whose errors are equal.
         """
         squares = ((self.predicted - self.series.signal) ** 2).mean(3)
         found = []

@@ -15,9 +15,7 @@ _LOG = logging.getLogger(__name__)
 class Monitor:
     """Log of a training at INFO: loss, samples a second and memory, once in some seconds.
 
-    Args:
-        name: what is trained.
-        rows: samples of an epoch, of all models.
+    Rows are the samples of an epoch, of all models.
     """
 
     said = time.monotonic()  # of this process, in which one training may follow another
@@ -29,9 +27,7 @@ class Monitor:
     def __call__(self, epoch: int, loss: Callable[[], float]) -> None:
         """Look at the clock after an epoch.
 
-        Args:
-            epoch: number of epochs that are done.
-            loss: mean over the models before the last step, computed where it is said.
+        The mean loss before the last step is computed where it is said.
         """
         self._epochs += 1
         if not _LOG.isEnabledFor(logging.INFO) or time.monotonic() < Monitor.said + SECONDS:

@@ -133,16 +133,12 @@ def lift(
 ) -> Float[np.ndarray, "training wavelength"]:
     """Matrix from noisy readings at some wavelengths to the whole spectrum.
 
-    The conditional mean of a Gaussian process over wavelength whose covariance is the second
-    moment of the training spectra, C = Z^T Z / n: with K the chosen wavelengths, the matrix is
-    (C_KK + noise)^-1 C_K. Directions in which the training spectra hardly vary, such as their
-    own noise, are damped accordingly. Source: C. E. Rasmussen and C. K. I. Williams, Gaussian
-    Processes for Machine Learning, MIT Press 2006, equation 2.23.
-
-    Args:
-        spectra: standardised training spectra of a fold.
-        chosen: indices of the wavelengths with a reading.
-        noise: variance of a reading (standardised signal squared).
+    The conditional mean of a Gaussian process over wavelength whose covariance is the second moment
+    of the training spectra, C = Z^T Z / n: with K the chosen wavelengths, the matrix is (C_KK +
+    noise)^-1 C_K. Directions in which the training spectra hardly vary, such as their own noise,
+    are damped accordingly. Source: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for
+    Machine Learning, MIT Press 2006, equation 2.23. Spectra are the standardised ones of a fold's
+    training; `noise` is the variance of a reading (standardised signal squared).
     """
     covariance = spectra[:, chosen].T @ spectra / len(spectra)
     among_chosen = covariance[:, chosen] + noise * np.eye(len(chosen))
@@ -218,11 +214,7 @@ class PathDecoding:
 
 @dataclass
 class PreparedDecoders(Prepared):
-    """Decoders of a batch, ready to be trained.
-
-    Attributes:
-        networks: the decoders.
-    """
+    """Decoders of a batch, ready to be trained."""
 
     rows: Float[Tensor, "model row feature"]  # standardised features of every pair and wavelength
     targets: Float[Tensor, "model pair training"]  # signals that the decoders are trained to give

@@ -70,11 +70,6 @@ def path_features(
 ) -> Float[np.ndarray, "member fold pair training feature"]:
     """Features of the geodesics between all levels.
 
-    Args:
-        learned: metrics of the folds.
-        series: the levels and wavelengths.
-        chosen: indices of the wavelengths.
-
     Raises:
         GeometryError: a metric is not finite, or too sharp for a grid.
     """

@@ -52,11 +52,7 @@ class FoldPosterior(NamedTuple):
 
 
 class PosteriorDecoders(Decoders):
-    """Posteriors over metrics of every fold.
-
-    Args:
-        prior: the learned rule of weights.
-    """
+    """Posteriors over metrics of every fold."""
 
     def __init__(self, prior: Prior) -> None:
         self.prior = prior
@@ -122,9 +118,8 @@ class PosteriorDecoders(Decoders):
     ) -> list[FoldPosterior]:
         """Predictions of the posteriors of folds at concentrations of their own, several at once.
 
-        Args:
-            folds: folds with their series, of equally many training levels and wavelengths.
-            targets: concentrations, none negative.
+        Folds have equally many training levels and wavelengths; targets are concentrations, none
+        negative.
 
         Raises:
             TrainingError: there are fewer than three training levels.

@@ -90,10 +90,8 @@ class Predicted:
 def mixture(weights: Float[np.ndarray, "kind"], parts: list[Predicted]) -> Predicted:
     """Mean and covariance of a mixture of distributions.
 
-    Args:
-        weights: weights of the distributions; they add up to one.
-        parts: the distributions. Half widths, metric and residuals of the mixture are those of
-            the first distribution that has some.
+    The weights add up to one. Half widths, metric and residuals are those of the first part that
+    has some.
     """
     spectra = np.stack([part.spectra for part in parts], axis=1)
     mean = np.einsum("k,tkw->tw", weights, spectra)
@@ -166,10 +164,7 @@ class Decoders(ABC):
     ) -> list[Predicted]:
         """Predictions of every fold for the levels that it leaves out, as by `predict`.
 
-        Args:
-            folds: folds of the run that leave out equally many levels.
-            series: the measured series.
-            features: of the geodesics between all levels; None for kinds that use no geodesics.
+        Folds leave out equally many levels; `features` as for `fit`.
         """
         return [
             self.predict(

@@ -42,9 +42,7 @@ def positions(
 ) -> Positions:
     """Levels and targets on every chart, or on the linear one where a chart is not valid.
 
-    Args:
-        levels: concentrations of training levels, ascending and none negative.
-        targets: concentrations to predict, none negative.
+    Both are concentrations, none negative; levels ascend.
     """
     count = levels.shape[1]
     raw = arc_lengths(scales(levels), torch.cat([levels, targets], dim=1))

@@ -86,9 +86,8 @@ class FittedSmoothers:
     ) -> "FittedSmoothers":
         """Fit every smoother to the training spectra of every fold.
 
-        Args:
-            levels: concentrations, ascending, none negative, not all zero.
-            spectra: spectra of the levels, on any device.
+        Levels are concentrations, ascending, none negative, not all zero; spectra are on any
+        device.
         """
         mean = spectra.mean(1, keepdim=True)
         rows = torch.cat([spectra - mean, mean], dim=1)
@@ -130,10 +129,7 @@ class FittedSmoothers:
 
     @cached_property
     def _products(self) -> tuple[Tensor, Tensor]:
-        """Squared norms of the rows of P Y and traces of Y^T P Y.
-
-        A few axes at a time: of many levels, memory for all would take longer than the arithmetic.
-        """
+        """Squared norms of the rows of P Y and traces of Y^T P Y, a few axes at a time."""
         inverse, along = self.smoothers.inverse, self.smoothers.along
         # P 1, which is zero if there is a constant term.
         of_ones = inverse.sum(2) - along[:, FREE] * along[:, FREE].sum(1, keepdim=True)

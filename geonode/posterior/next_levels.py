@@ -50,13 +50,8 @@ def propose(
 ) -> list[Proposal]:
     """Propose the next concentrations to measure, each as if the ones before had been measured.
 
-    Middles are arithmetic, over decades geometric.
-
-    Args:
-        levels: concentrations, ascending, three or more, none negative.
-        spectra: theirs.
-        count: how many to propose.
-        report: called after every proposal.
+    Middles are arithmetic, over decades geometric. Levels are concentrations, ascending, three or
+    more, none negative; `report` is called after every proposal.
 
     Raises:
         TrainingError: as `MetricPosterior.of` and `require_response`.

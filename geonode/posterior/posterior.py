@@ -80,10 +80,8 @@ class MetricPosterior:
     ) -> "MetricPosterior":
         """Fit all smoothers.
 
-        Args:
-            levels: concentrations, ascending, three or more, none negative.
-            spectra: spectra of the levels.
-            prior: the learned rule of weights, on the device on which to compute.
+        Levels are concentrations, ascending, three or more, none negative. The device of the prior
+        computes.
 
         Raises:
             TrainingError: there are fewer than three levels.
@@ -172,11 +170,9 @@ class MetricPosterior:
         return torch.stack([mean, variance.sqrt()], dim=1)
 
     def _moments(self, found: Evidence, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Average weights of the training spectra, Q before scaling, and Q 1.
-
-        What Q makes of equal spectra, Q 1, comes from the mean functions without a constant term
-        alone. Sums over Q itself would have rounding beside it, which a pedestal multiplies.
-        """
+        """Average weights of the training spectra, Q before scaling, and Q 1."""
+        # What Q makes of equal spectra, Q 1, comes from the mean functions without a constant term
+        # alone. Sums over Q itself would have rounding beside it, which a pedestal multiplies.
         average = found.weights @ weights[..., None]
         apart = (found.weights - average) * weights.sqrt()[:, None]
         between = apart @ apart.mT
@@ -197,11 +193,9 @@ class MetricPosterior:
 
 
 def _factors(matrix: Tensor, ones: Tensor) -> Tensor:
-    """Rows L^T of Q = L L^T: one along Q 1, the others with sums of zero.
-
-    By one step of Cholesky's elimination, along 1 in place of an axis, and the eigenvectors of what
-    it leaves.
-    """
+    """Rows L^T of Q = L L^T: one along Q 1, the others with sums of zero."""
+    # One step of Cholesky's elimination, along 1 in place of an axis, and the eigenvectors of the
+    # rest.
     first = ones / ones.sum(-1, keepdim=True).clamp(min=torch.finfo(ones.dtype).tiny).sqrt()
     rest = matrix - first[..., :, None] * first[..., None, :]
     values, vectors = torch.linalg.eigh(rest)

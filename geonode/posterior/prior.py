@@ -53,23 +53,13 @@ class Prior:
     def intervals(
         self, levels: int, inside: Bool[np.ndarray, "target"]
     ) -> Float[np.ndarray, "target probability"]:
-        """Half widths of intervals in units of the predicted deviation, linear between `counts`.
-
-        Args:
-            levels: number of training levels.
-            inside: whether targets are between the training levels.
-        """
+        """Half widths of intervals in units of the predicted deviation, linear between `counts`."""
         return self._of_count(self.half_widths, levels)[1 - inside.astype(int)]
 
     def mass_of_sets(
         self, levels: int, inside: Bool[np.ndarray, "node"]
     ) -> Float[np.ndarray, "node"]:
-        """Largest probability of more likely concentrations in a 90% set, linear between `counts`.
-
-        Args:
-            levels: number of training levels.
-            inside: whether concentrations are between the training levels.
-        """
+        """Largest probability of more likely concentrations in a set, linear between `counts`."""
         return self._of_count(self.masses, levels)[1 - inside.astype(int)]
 
     def _of_count(self, values: np.ndarray, levels: int) -> np.ndarray:

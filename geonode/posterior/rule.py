@@ -22,11 +22,9 @@ WIDEST = 6.0
 
 
 class _Layers(nn.Sequential):
-    """Two layers on the concatenation of several parts, whose last dimension is the smoothers or 1.
+    """Two layers on the concatenation of parts, whose last dimension is the smoothers or 1."""
 
-    Every part is multiplied by its own columns and then broadcast, so that a part common to all
-    smoothers or rows is multiplied once.
-    """
+    # A part has columns of its own and is then broadcast: what all rows share is multiplied once.
 
     def __init__(self, inputs: int, width: int, outputs: int, *last: nn.Module) -> None:
         super().__init__(nn.Linear(inputs, width), nn.SiLU(), nn.Linear(width, outputs), *last)
@@ -71,8 +69,7 @@ class Inputs(NamedTuple):
 class WeightNetwork(nn.Module):
     """One network of the rule.
 
-    Args:
-        width: width of its layers.
+    Its layers have one width.
     """
 
     description: Tensor
@@ -102,12 +99,7 @@ class WeightNetwork(nn.Module):
 
 
 class WeightRule(nn.Module):
-    """Average of several networks on evidence that is standardised by simulated series.
-
-    Args:
-        networks: number of networks.
-        width: width of their layers.
-    """
+    """Average of several networks on evidence that is standardised by simulated series."""
 
     feature_mean: Tensor
     feature_deviation: Tensor
@@ -143,9 +135,7 @@ class WeightRule(nn.Module):
     def inputs(self, evidence: Evidence, disturbance: float = 0.0) -> Inputs:
         """Inputs of the networks.
 
-        Args:
-            evidence: evidence of some rows.
-            disturbance: standard deviation of noise that is added to standardised evidence.
+        `disturbance` is the standard deviation of noise that is added to standardised evidence.
         """
         dtype = self.feature_mean.dtype
         found = evidence.features, evidence.context, evidence.initial

@@ -140,10 +140,7 @@ class Artifact:
     def require_shape(self, name: str, shape: tuple[int, ...], of: str) -> None:
         """Refuse an artifact of other inputs, by the shape of an array.
 
-        Args:
-            name: an array of the artifact.
-            shape: expected shape.
-            of: name of the inputs, for the message.
+        The name `of` the inputs is for the message.
 
         Raises:
             ArtifactError: there is no such array, or it has another shape.

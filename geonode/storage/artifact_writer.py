@@ -32,9 +32,7 @@ CHUNK_BYTES = 1 << 20  # of an array that is filled or looked at
 def artifact_writer(path: Path, attributes: dict[str, JSON]) -> Iterator["ArtifactWriter"]:
     """Write an artifact, which is verified and then replaces an older one.
 
-    Args:
-        path: folder of the artifact; its parents are created.
-        attributes: attributes of the whole, as JSON without NaN.
+    The parents of the folder are created; the attributes of the whole are JSON without NaN.
 
     Raises:
         ArtifactError: `attributes` is not JSON or uses a key of the seal, an array holds NaN or
@@ -70,12 +68,8 @@ class Parts:
     def write(self, name: str, index: tuple[int, ...], block: Shaped[np.ndarray, "..."]) -> None:
         """Write one block of a mapped array.
 
-        By its bytes and not through a map, whose pages two machines would overwrite.
-
-        Args:
-            name: the array.
-            index: index of the block along the leading dimensions.
-            block: values over the other dimensions, in the dtype of the array.
+        By its bytes and not through a map, whose pages two machines would overwrite. The index is
+        along the leading dimensions; the block has the others, and the dtype of the array.
 
         Raises:
             ArtifactError: there is no such array, or index or block are of another size or dtype;
@@ -119,11 +113,7 @@ class ArtifactWriter:
     ) -> None:
         """Store the coordinate of the dimension `name`, or an auxiliary one of another dimension.
 
-        Args:
-            name: the coordinate.
-            values: one number per index of the dimension.
-            dims: the other dimension, for an auxiliary coordinate.
-            about: `units` and `long_name`.
+        It has one number per index; `about` are `units` and `long_name`.
         """
         self.stored(name, dims or (name,), values, **about)
         self._coordinates.add(name)
@@ -133,11 +123,7 @@ class ArtifactWriter:
     ) -> None:
         """Store an array.
 
-        Args:
-            name: the array.
-            dims: name of every dimension of `values`.
-            values: numbers or truth values.
-            about: `units` and `long_name`.
+        `about` are `units` and `long_name`.
         """
         self.mapped(name, dims, values.shape, values.dtype, **about)[...] = values
 
@@ -152,13 +138,7 @@ class ArtifactWriter:
         """Add an array and return a map of its file, to be filled here or by `Parts.write`.
 
         Floating-point numbers are NaN at first, so that missing ones are refused at the end.
-
-        Args:
-            name: the array.
-            dims: name of every dimension.
-            shape: size of every dimension.
-            dtype: type of the numbers.
-            about: `units` and `long_name`.
+        `about` are `units` and `long_name`.
         """
         for dim, size in zip(dims, shape, strict=True):
             if self._sizes.setdefault(dim, size) != size:

@@ -77,13 +77,7 @@ def read_seal(path: Path) -> Seal:
 
 
 def strangers(path: Path, sources: Iterable[Path], seals: Mapping[Path, Seal]) -> Iterator[str]:
-    """Messages about present inputs from which an artifact was not made.
-
-    Args:
-        path: path of the artifact.
-        sources: inputs from which it should have been made.
-        seals: seals of all of them.
-    """
+    """Messages about present inputs from which an artifact was not made."""
     for source in sources:
         expected = seals[source].checksum
         found = seals[path].made_from.get(source.name, "none")

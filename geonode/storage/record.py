@@ -52,11 +52,7 @@ class Record:
 
 
 def conditions(engine: dict[str, Any]) -> dict[str, Any]:
-    """Entries of a record about this machine and an engine.
-
-    Args:
-        engine: the block `engine` of the parameters.
-    """
+    """Entries of a record about this machine and an engine."""
     return {"machine": machine(), "engine": engine}
 
 
@@ -64,10 +60,8 @@ def conditions(engine: dict[str, Any]) -> dict[str, Any]:
 def recorded(path: Path, engine: dict[str, Any], *, whole: bool) -> Iterator[None]:
     """Write the record of this process after the body; none if the body fails.
 
-    Args:
-        path: path of the record.
-        engine: the block `engine` of the parameters.
-        whole: whether the body does all of its work anew.
+    `whole` says whether the body does all of its work anew; `engine` is the block of the
+    parameters.
     """
     yield
     peak = resident_memory().peak

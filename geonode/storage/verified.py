@@ -52,10 +52,7 @@ def verify(folder: Path, report: Progress = silent) -> list[Verified]:
     """Read every byte of the artifacts of a folder, and find what is wrong with them.
 
     Checked are the checksums, and that every artifact was made from the others that are there now.
-
-    Args:
-        folder: folder of the artifacts.
-        report: called with the size of every artifact that was read.
+    `report` gets the size of every artifact that was read.
 
     Raises:
         ArtifactError: there is none.

@@ -90,10 +90,7 @@ def require_plain(
 
 
 def _shape_and_size(file: Path, most_chunks: int) -> tuple[tuple[int, ...], int]:
-    """Shape of an array, and its size or that of its largest chunk in memory (bytes).
-
-    Those of a group are () and 0.
-    """
+    """Shape of an array, and its size or that of its largest chunk (bytes); () and 0 of a group."""
     import zarr  # noqa: PLC0415 - few files need it
 
     if (size := file.stat().st_size) > LARGEST_FILE:

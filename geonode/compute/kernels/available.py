@@ -22,9 +22,7 @@ def usable(device: torch.device) -> bool:
 def trains(sizes: tuple[int, ...], products: torch.dtype) -> bool:
     """Whether `geonode.compute.kernels.perceptron` supports networks of these sizes.
 
-    Args:
-        sizes: width of every layer, inputs first.
-        products: format of factors.
+    Sizes are those of every layer, inputs first; products are in the given format.
     """
     powers = all(NARROWEST <= size <= WIDEST and size.bit_count() == 1 for size in sizes[1:-1])
     ends = sizes[0] <= NARROWEST and sizes[-1] == 1

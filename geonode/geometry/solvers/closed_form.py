@@ -66,10 +66,7 @@ class ClosedForm:
         """Stations of the geodesics between some ascending positions.
 
         Beyond the grid the metric keeps its value at the end, as nothing is known there.
-
-        Args:
-            positions: where they start and end.
-            wavelengths: charted wavelengths of the grid's columns.
+        Wavelengths are charted, those of the grid's columns.
         """
         nodes, log_sqrt = self.grid.positions, self._log_sqrt_at(positions)
         inside, root = positions.clamp(nodes[0], nodes[-1]), torch.exp(log_sqrt)
