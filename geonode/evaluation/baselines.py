@@ -137,21 +137,14 @@ def pchip_at(
 
 
 def _scores(spectra: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean of spectra, their scores about it, and the orthonormal basis of the scores.
-
-    Scores have the inner products of the spectra, with at most one output per level.
-    """
+    """Mean of spectra, scores about it with their inner products, and the orthonormal basis."""
     centre = spectra.mean(axis=-2, keepdims=True)
     left, singular, basis = np.linalg.svd(spectra - centre, full_matrices=False)
     return centre, left * singular[..., None, :], basis
 
 
 def _log_chart(levels: Concentrations) -> Chart:
-    """Logarithmic chart, or the nearest to it where a level has no logarithm.
-
-    With a level of zero it is asinh(c / kappa), with half the smallest positive level as kappa;
-    with a negative level it is the linear chart.
-    """
+    """Logarithmic chart, or the nearest to it where a level has no logarithm."""
     lowest = levels.min()
     if lowest > 0:
         return Chart.of("log", None, levels)
@@ -163,12 +156,10 @@ def _log_chart(levels: Concentrations) -> Chart:
 def _processes_on_own_charts(
     concentrations: Concentrations, spectra: Spectra, targets: Targets
 ) -> dict[str, Predicted]:
-    """Gaussian processes about a constant on charts of their own, to which they revert far outside.
-
-    A chart maps the ends of the training levels and of the level to predict to -1 and 1. Length
-    and noise maximise the restricted likelihood. Of the linear and the logarithmic chart, the one
-    with the larger likelihood makes the third prediction; the linear one if they are equal.
-    """
+    """Gaussian processes about a constant, to which they revert outside, on their own charts."""
+    # A chart maps the ends of the training levels and of the level to predict to -1 and 1. Length
+    # and noise maximise the restricted likelihood, and so does the chart of the third prediction;
+    # the linear one if both are equal.
     fits: dict[Chart, tuple[GaussianProcess, float]] = {}
     rows = []
     for target in targets:
