@@ -115,10 +115,8 @@ class Panel:
                 yield job.name
 
     def _jobs(self, learned: Learned) -> Iterator[Job]:
-        """Jobs of all series. A GPU computes posteriors in this process while others are at work.
-
-        It takes all folds of all series of one shape together: those of one do not fill it.
-        """
+        """Jobs of all series. A GPU computes posteriors here while other processes are at work."""
+        # All folds of all series of one shape together: those of one do not fill a GPU.
         work = {name: self.steps(name) * len(one.axis) for name, one in self.series.items()}
         shapes = defaultdict[tuple[int, ...], list[str]](list)
         for name in sorted(work, key=lambda name: -work[name]):

@@ -88,10 +88,9 @@ class Antiderivative:
 
 
 class _Quartic(NamedTuple):
-    """Rise of F above the start of a cell, c1 t + c2 t^2 + c3 t^3 + c4 t^4 at its fraction t.
+    """Rise of F above the start of a cell, c1 t + c2 t^2 + c3 t^3 + c4 t^4 at its fraction t."""
 
-    Made of f and f' alone: differences of F itself would cost three digits in float32.
-    """
+    # Of f and f' alone: differences of F itself would cost three digits in float32.
 
     c1: Tensor
     c2: Tensor

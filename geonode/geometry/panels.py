@@ -99,11 +99,9 @@ class PanelMetric:
 
 
 def _differentiation(points: np.ndarray) -> np.ndarray:
-    """Matrix from values at points to the derivative of their interpolating polynomial there.
-
-    Source: J.-P. Berrut and L. N. Trefethen, Barycentric Lagrange interpolation, SIAM Review 46
-    (2004), section 9.3.
-    """
+    """Matrix from values at points to the derivative of their interpolating polynomial there."""
+    # J.-P. Berrut and L. N. Trefethen, Barycentric Lagrange interpolation, SIAM Review 46 (2004),
+    # 9.3.
     gaps = points[:, None] - points[None, :] + np.eye(len(points))
     weights = 1 / gaps.prod(axis=1)
     matrix = weights[None, :] / weights[:, None] / gaps

@@ -87,11 +87,9 @@ class Stations:
         return found, features.movedim(0, -1)
 
     def _join(self, upward: bool, given: bool, v0: Tensor, features: Tensor) -> None:
-        """Fill in the rows of all targets on one side of their source.
-
-        Those of a source are neighbours: their sums and minima are those of the source before and
-        of one gap more.
-        """
+        """Fill in the rows of all targets on one side of their source."""
+        # Those of a source are neighbours: their sums and minima are those of the source before and
+        # of one gap more.
         count = len(self.positions)
         length, moment = torch.zeros_like(self.root), torch.zeros_like(self.root)
         least = torch.full_like(self.root, torch.inf)

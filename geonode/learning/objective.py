@@ -110,11 +110,7 @@ class _BatchTraining:
             return self._within_memory(batch, report)
 
     def _within_memory(self, batch: Batch, report: Progress) -> Fitted:
-        """Fit a batch, or its halves if the GPU runs out of memory.
-
-        Raises:
-            TrainingError: one model does not fit into its memory.
-        """
+        """Fit a batch, or its halves if the GPU runs out of memory."""
         done: list[int] = []
 
         def counted(steps: int) -> None:
