@@ -29,7 +29,7 @@ from geonode.evaluation.evaluate import (
     Job,
     by_baselines,
     by_model,
-    rows_of,
+    score_rows,
 )
 from geonode.learning.blend import Blend
 from geonode.learning.folds import leave_one_out
@@ -202,7 +202,7 @@ def table_of(rows: list[dict[str, Any]]) -> pd.DataFrame:
     """Table of scores with one line per method and series.
 
     Args:
-        rows: of `rows_of` or `simulated`, each with its `origin`: `MEASURED` or `SIMULATED`.
+        rows: of `score_rows` or `simulated`, each with its `origin`: `MEASURED` or `SIMULATED`.
     """
     return pd.DataFrame(rows, columns=COLUMNS).sort_values(COLUMNS[:4], ignore_index=True)
 
@@ -311,7 +311,7 @@ def main(
 def rows_of_job(job: Job | tuple[int, int], report: Progress) -> list[dict[str, Any]]:
     """Rows of a method on a measured series, or of so many simulated series of some levels."""
     if isinstance(job, Job):
-        return [row | {"origin": MEASURED} for row in rows_of(job, report)]
+        return [row | {"origin": MEASURED} for row in score_rows(job, report)]
     return [row | {"origin": SIMULATED} for row in simulated(*job, SEED)]
 
 

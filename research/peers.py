@@ -37,7 +37,7 @@ from geonode.geometry.metric import Metric
 from geonode.geometry.panels import Panels
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.machine import machine, usable_cores
+from geonode.machine import processor_and_versions, usable_cores
 from geonode.parameters_file import read_parameters
 from geonode.progress import bar
 from geonode.storage.document import write_json
@@ -243,7 +243,7 @@ def main(
         case = Case.of(metric, wavelengths, parameters)
         ready = take_turns(case, entries_of(case, error), error, repeats)
         threads = {"usable_cores": usable_cores(), "threads": torch.get_num_threads()}
-        conditions = here.describe() | machine() | threads
+        conditions = here.describe() | processor_and_versions() | threads
     about = f"{len(case.velocity):,} rows, largest error {error:g}, {repeats} turns"
     table = results(ready).to_string(index=False, na_rep="", float_format="{:.3g}".format)
     typer.echo(f"{about}\n\n{table}")

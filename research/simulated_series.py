@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.posterior.prior import WAVELENGTHS
+from geonode.posterior.prior import PRIOR_WAVELENGTHS
 from research.draws import Draws
 from research.responses import SHIFTING, responses, smooth_functions
 
@@ -41,7 +41,11 @@ class SimulatedSeries(NamedTuple):
 
 
 def simulate(
-    draws: Draws, series: int, levels: int, wavelengths: int = WAVELENGTHS, errors: float = 1.0
+    draws: Draws,
+    series: int,
+    levels: int,
+    wavelengths: int = PRIOR_WAVELENGTHS,
+    errors: float = 1.0,
 ) -> SimulatedSeries:
     """Simulate concentration series.
 

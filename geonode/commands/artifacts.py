@@ -28,7 +28,7 @@ def verify(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
     from geonode.storage import verified  # noqa: PLC0415
 
     with bar("verifying", sum(map(verified.size_of, verified.artifacts(folder)))) as report:
-        found = verified.verify(folder, report)
+        found = verified.verified(folder, report)
     store = ModelStore.of_user()
     models = {entry.name: size for entry, size in store.entries().items()}
     problems = [problem for one in found for problem in one.problems]

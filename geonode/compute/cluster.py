@@ -124,7 +124,7 @@ class Cluster(Engine):
         """Run every tile, see `Engine`; a tile whose worker dies is run again."""
         session = Session(uuid4().hex, Path.cwd(), self._mark, self._versions)
         # Submitted as a task, as the cluster recomputes lost tasks but not lost scattered data.
-        given = self._client.submit(_itself, recipe, pure=False)
+        given = self._client.submit(_given, recipe, pure=False)
         left, begun = iter(enumerate(tiles)), deque[Future]()
         with self._client.as_current():
             try:
@@ -250,7 +250,7 @@ def _kill(cluster: LocalCluster) -> None:
             os.kill(nanny.pid, signal.SIGKILL)
 
 
-_WORK: dict[str, Callable[[Any, Progress], Any]] = {}  # of this worker, by token; one at a time
+_RECIPES: dict[str, Callable[[Any, Progress], Any]] = {}  # of this worker, by token; one at a time
 
 
 def _on_worker(session: Session, recipe: Recipe[Any, Any], tile: Any) -> tuple[Any, int]:
@@ -261,15 +261,15 @@ def _on_worker(session: Session, recipe: Recipe[Any, Any], tile: Any) -> tuple[A
         nonlocal units
         units += done
 
-    if session.token not in _WORK:
+    if session.token not in _RECIPES:
         session.require()
     with chdir(session.folder), one_thread():
-        if session.token not in _WORK:
-            _WORK.clear()
-            _WORK[session.token] = recipe()
-        found = _WORK[session.token](tile, count)
+        if session.token not in _RECIPES:
+            _RECIPES.clear()
+            _RECIPES[session.token] = recipe()
+        found = _RECIPES[session.token](tile, count)
     return found, units
 
 
-def _itself(recipe: Recipe[Any, Any]) -> Recipe[Any, Any]:
+def _given(recipe: Recipe[Any, Any]) -> Recipe[Any, Any]:
     return recipe

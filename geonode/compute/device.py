@@ -19,7 +19,7 @@ from geonode.errors import ArtifactError, DeviceError
 from geonode.storage.document import read_json
 
 Rounding = Literal["tf32", "bfloat16"]
-T = TypeVar("T")
+Value = TypeVar("Value")
 
 _LOG = logging.getLogger(__name__)
 
@@ -168,7 +168,7 @@ def all_alike(place: torch.device) -> list[torch.device]:
     return [torch.device("cuda", card) for card in range(count) if names[card] == names[0]]
 
 
-def moved(value: T, place: torch.device) -> T:
+def moved(value: Value, place: torch.device) -> Value:
     """Data class, tuple or dict, of any depth, whose tensors are on a device.
 
     Its tensors and arrays lie in one piece, as those that are read from a file: products of others
@@ -187,10 +187,10 @@ def moved(value: T, place: torch.device) -> T:
     elif is_dataclass(value) and not isinstance(value, type):
         names = (one.name for one in fields(value))
         found = replace(value, **{name: moved(getattr(value, name), place) for name in names})
-    return cast("T", found)
+    return cast("Value", found)
 
 
-def unless_out_of_memory(work: Callable[[], T], instead: str) -> T | None:
+def unless_out_of_memory(work: Callable[[], Value], instead: str) -> Value | None:
     """Result of a function; None if the GPU ran out of memory, which is freed then.
 
     Work is divided by the memory free at that time; other processes may take some of it later.

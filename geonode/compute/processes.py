@@ -32,7 +32,7 @@ MOST_ON_ACCELERATOR = 12
 FEWEST_FILES = 128
 """Files that a process must be allowed to open; torch passes every tensor through one."""
 
-Job = TypeVar("Job")
+Task = TypeVar("Task")
 
 
 def processes_for(jobs: int, device: str) -> int:
@@ -60,11 +60,11 @@ def import_early(module: str) -> None:
 
 
 def finished(
-    work: Callable[[Job, Progress], Found],
-    jobs: Iterable[Job],
+    work: Callable[[Task, Progress], Found],
+    jobs: Iterable[Task],
     processes: int,
     report: Progress,
-) -> Iterator[tuple[Job, Found]]:
+) -> Iterator[tuple[Task, Found]]:
     """Yield every job with its result, in the order in which they finish.
 
     Args:
@@ -82,7 +82,7 @@ def finished(
             yield job, work(job, report)
         return
     with _pool(partial(_itself, work), work.__module__, processes, report) as pool:
-        running: dict[Future[Found], Job] = {}
+        running: dict[Future[Found], Task] = {}
         for job in jobs:
             running[_submitted(pool, job)] = job
             for future in [one for one in running if one.done()]:
@@ -268,5 +268,5 @@ def _work(job: Any) -> Any:
     return _WORK[0](job)
 
 
-def _itself(work: Callable[[Job, Progress], Found]) -> Callable[[Job, Progress], Found]:
+def _itself(work: Callable[[Task, Progress], Found]) -> Callable[[Task, Progress], Found]:
     return work

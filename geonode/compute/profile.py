@@ -10,8 +10,7 @@ from geonode.compute.choice import DeviceKind, choose
 from geonode.compute.kernels.available import usable
 from geonode.config import PrecisionParameters
 from geonode.errors import DeviceError
-from geonode.machine import machine as processor_and_versions
-from geonode.machine import usable_cores
+from geonode.machine import processor_and_versions, usable_cores
 
 DEFAULT = PrecisionParameters(training="float32", geometry="auto")
 

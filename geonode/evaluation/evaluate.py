@@ -28,7 +28,7 @@ from geonode.evaluation.scores import (
     Levels,
     SeriesScores,
     Spectra,
-    coverage,
+    interval_coverage,
     series_scores,
     shares,
 )
@@ -40,7 +40,7 @@ from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, level_names
 
 GEONODE, PUBLISHED = "geonode", "published method"
-CHOSEN = "baseline chosen inside"
+CHOSEN_BASELINE = "baseline chosen inside"
 """Names of methods beside those of the registries `BASELINES` and `CALIBRATIONS`."""
 
 SMALLEST_BAND = 3
@@ -65,7 +65,7 @@ class LeftOutEstimates:
         columns = ["concentration", "density"]
         parts = [pd.DataFrame(one.T, columns=columns) for one in self.densities]
         table = pd.concat(parts, keys=level_names(self.levels), names=["level", "cell"])
-        return csv_text(table.reset_index("level"))
+        return plot_csv(table.reset_index("level"))
 
     def summary(self) -> dict[str, Any]:
         """Errors and coverage, overall and by level, for the metrics of a pipeline."""
@@ -112,12 +112,14 @@ def estimate_left_out(
     folds = leave_one_out(len(series.concentrations))[:-1]
     if given is None:
         given = posteriors_at_knots([(series, fold) for fold in folds], packaged_prior())
-    found = in_threads(partial(_left_out, series), zip(folds, given, strict=True), report)
+    found = in_threads(partial(_estimated_by_fold, series), zip(folds, given, strict=True), report)
     estimates, densities = zip(*found, strict=True)
     return LeftOutEstimates(series.concentrations, Estimates.joined(estimates), [*densities])
 
 
-def _left_out(series: Series, one: tuple[Fold, FoldPosterior]) -> tuple[Estimates, np.ndarray]:
+def _estimated_by_fold(
+    series: Series, one: tuple[Fold, FoldPosterior]
+) -> tuple[Estimates, np.ndarray]:
     """Estimate of the level that a fold leaves out, with its posterior by merged cells."""
     fold, given = one
     curve = Curve.of(series, fold, given=given)
@@ -180,7 +182,7 @@ class Evaluation:
         """Coverage of the intervals of spectra, by probability in per cent; None without any."""
         if self.spectra is None or self.half_width is None:
             return None
-        return coverage(self.series.signal, self.spectra, self.half_width)
+        return interval_coverage(self.series.signal, self.spectra, self.half_width)
 
     @cached_property
     def concentrations(self) -> ConcentrationScores:
@@ -200,7 +202,7 @@ class Evaluation:
             "predicted": self.spectra.ravel(),
             name_of_band: half_width.ravel(),
         }
-        return csv_text(pd.DataFrame(columns))
+        return plot_csv(pd.DataFrame(columns))
 
     @property
     def row(self) -> dict[str, float | None]:
@@ -231,7 +233,7 @@ class Evaluation:
         return row
 
 
-Method = Callable[[Series, Progress], dict[str, Evaluation]]
+LeaveOneOut = Callable[[Series, Progress], dict[str, Evaluation]]
 """Leaves every level of a series out in turn; answers under one or several names."""
 
 
@@ -244,7 +246,9 @@ def by_baselines(series: Series, report: Progress = silent) -> dict[str, Evaluat
     predicted = left_out_predictions(*parts, report)
     if len(series.concentrations) >= FEWEST_TO_CHOOSE:
         names = chosen_inside(*parts, report)
-        predicted[CHOSEN] = np.stack([predicted[name][fold] for fold, name in enumerate(names)])
+        predicted[CHOSEN_BASELINE] = np.stack(
+            [predicted[name][fold] for fold, name in enumerate(names)]
+        )
     return {name: Evaluation(series, spectra) for name, spectra in predicted.items()}
 
 
@@ -298,11 +302,11 @@ class Job(NamedTuple):
 
     name: str
     series: Series  # series on its given chart, of four levels or more
-    method: Method
+    method: LeaveOneOut
     seed: int = 0  # seed of its networks; 0 without networks
 
 
-def rows_of(job: Job, report: Progress = silent) -> list[dict[str, Any]]:
+def score_rows(job: Job, report: Progress = silent) -> list[dict[str, Any]]:
     """Rows of the table of scores: one for every name under which the method answers.
 
     Returns:
@@ -325,9 +329,9 @@ def metric_csv(model: SpectralModel) -> str:
     places = places[places > 0]
     metric = model.predict(places).sqrt_metric if model.has_posterior else None
     rows = None if metric is None else np.column_stack([places, *metric])
-    return csv_text(pd.DataFrame(rows, columns=columns))
+    return plot_csv(pd.DataFrame(rows, columns=columns))
 
 
-def csv_text(table: pd.DataFrame) -> str:
+def plot_csv(table: pd.DataFrame) -> str:
     """CSV table with numbers of six significant digits."""
     return str(table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))

@@ -21,7 +21,14 @@ from geonode.errors import GeonodeError
 from geonode.estimation.curve import posteriors_at_knots
 from geonode.estimation.model import SpectralModel
 from geonode.evaluation.baselines import BASELINES
-from geonode.evaluation.evaluate import CHOSEN, GEONODE, Job, Learned, classical, rows_of
+from geonode.evaluation.evaluate import (
+    CHOSEN_BASELINE,
+    GEONODE,
+    Job,
+    Learned,
+    classical,
+    score_rows,
+)
 from geonode.learning.folds import leave_one_out
 from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
@@ -38,9 +45,9 @@ COLUMNS = (
     *("concentration_error", "concentration_rmsep", "concentration_coverage90"),
     *("concentration_coverage90_interior", "concentration_coverage90_ends", "seconds", "error"),
 )
-"""Columns of the table: those of `rows_of`, and the message of a series without scores."""
+"""Columns of the table: those of `score_rows`, and the message of a series without scores."""
 
-PARTS = 2
+JOBS_OF_SERIES = 2
 """Independent jobs of every series, so that two processes help even with one."""
 
 
@@ -109,7 +116,7 @@ class Panel:
         parts: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in self.series}
         for job, found in finished(rows_or_error, self._jobs(learned), processes, report):
             parts[job.name].append(found)
-            if len(parts[job.name]) == PARTS:
+            if len(parts[job.name]) == JOBS_OF_SERIES:
                 errors = [rows for rows in parts[job.name] if "error" in rows[0]]
                 self.rows[job.name] = errors[0] if errors else list(chain(*parts[job.name]))
                 yield job.name
@@ -153,7 +160,7 @@ class Panel:
     def overview(self) -> pd.DataFrame:
         """The scores that matter, one row for every series, for the screen."""
         wide = self.table.pivot(index="series", columns="method")
-        methods = [GEONODE, CHOSEN, "pls", *BASELINES]
+        methods = [GEONODE, CHOSEN_BASELINE, "pls", *BASELINES]
         wide = wide.reindex(columns=pd.MultiIndex.from_product([COLUMNS, methods]))
         ours, rmse = wide.xs(GEONODE, axis=1, level=1), wide["rmse"].astype(float)
         baselines = rmse[[*BASELINES]]
@@ -167,7 +174,7 @@ class Panel:
             "best baseline": baselines.fillna(np.inf).idxmin(axis=1).where(best.notna()),
             "its RMSE": best,
             "ratio": rmse[GEONODE] / best,
-            "skill": 1 - rmse[GEONODE] / rmse[CHOSEN],
+            "skill": 1 - rmse[GEONODE] / rmse[CHOSEN_BASELINE],
             "coverage 90%": ours.coverage90,
             "concentration error": ours.concentration_error,
             "by PLS": wide["concentration_error", "pls"],
@@ -187,6 +194,6 @@ class Panel:
 def rows_or_error(job: Job, report: Progress) -> list[dict[str, Any]]:
     """Rows of a job, or one with the error that stopped it."""
     try:
-        return rows_of(job, report)
+        return score_rows(job, report)
     except GeonodeError as error:
         return [{"series": job.name, "error": str(error)}]

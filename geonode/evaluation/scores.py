@@ -19,7 +19,7 @@ FAINT = 0.01
 MEANINGLESS_IF_FAINT = ("r2", "peak_position_error")
 """Scores relative to the variance of the measured spectrum, or of a peak that may be noise."""
 
-ROUNDING = 1e-12
+CONSTANT_RANGE = 1e-12
 """Largest range of a constant spectrum, relative to its largest absolute value."""
 
 Axis = Float[np.ndarray, "wavelength"]
@@ -88,7 +88,7 @@ def spectrum_scores(axis: Axis, measured: Spectrum, predicted: Spectrum) -> Spec
 
 
 def _is_constant(values: Spectrum) -> bool:
-    return bool(np.ptp(values) <= ROUNDING * np.max(np.abs(values)))
+    return bool(np.ptp(values) <= CONSTANT_RANGE * np.max(np.abs(values)))
 
 
 # a series
@@ -150,7 +150,7 @@ def q2(measured: Spectra, predicted: Spectra) -> float | None:
     return 1 - float(np.sum((predicted - measured) ** 2)) / total if total > 0 else None
 
 
-def coverage(
+def interval_coverage(
     measured: Spectra,
     predicted: Spectra,
     half_width: Float[np.ndarray, "probability level wavelength"],

@@ -20,12 +20,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.errors import GeometryError
-from geonode.geometry.grid import Grid, moved
+from geonode.geometry.grid import Grid, matched
 from geonode.geometry.metric import Metric
 
-AXES = ("concentration", "wavelength")
+SIDES = ("concentration", "wavelength")
 FIRST_DEGREES = (24, 48)  # in concentration, and in wavelength, which most metrics need more of
-GROWTH = 1.5  # of a degree that was not enough
+DEGREE_GROWTH = 1.5  # of a degree that was not enough
 RANDOM_POINTS = 8  # in each direction
 SLACK = 10
 KEPT = 16  # matrices that are kept for the next metric of the same degrees
@@ -60,7 +60,7 @@ class ChebyshevSource:
         expansions = [expand(metric[model], tolerance, largest_degree, model) for model in models]
         coefficients = [found for found, _ in expansions]
         degree = max(part.shape[1] for part in coefficients)
-        in_w = polynomials(moved(wavelengths, coefficients[0]), degree).T
+        in_w = polynomials(matched(wavelengths, coefficients[0]), degree).T
         calls = sum(calls for _, calls in expansions) // len(expansions)
         return cls(coefficients, in_w, calls)
 
@@ -131,12 +131,12 @@ def expand(
             if tail > tolerance:
                 if degrees[axis] == largest_degree:
                     raise GeometryError(
-                        f"the metric of model {model} is too sharp in {AXES[axis]}: at degree "
+                        f"the metric of model {model} is too sharp in {SIDES[axis]}: at degree "
                         f"{largest_degree} its Chebyshev expansion is still off by about "
                         f"{tail:.1e}, expected at most {tolerance:g}; raise "
                         "christoffel.largest_degree or metric.smoothness_weight"
                     )
-                degrees[axis] = min(math.ceil(GROWTH * degrees[axis]), largest_degree)
+                degrees[axis] = min(math.ceil(DEGREE_GROWTH * degrees[axis]), largest_degree)
 
 
 def polynomials(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "point degree"]:

@@ -70,7 +70,7 @@ class Grid:
     def to(self, like: Float[Tensor, "..."]) -> "Grid":
         """A copy in the format and on the device of a tensor."""
         parts = (self.positions, self.log_sqrt, self.symbol)
-        return Grid(*(moved(part, like) for part in parts))
+        return Grid(*(matched(part, like) for part in parts))
 
 
 class _Cells(NamedTuple):
@@ -102,7 +102,7 @@ def uniform_nodes(
     return torch.linspace(-1, 1, resolution, device=device, dtype=dtype)
 
 
-def moved(tensor: Float[Tensor, "*shape"], like: Float[Tensor, "..."]) -> Float[Tensor, "*shape"]:
+def matched(tensor: Float[Tensor, "*shape"], like: Float[Tensor, "..."]) -> Float[Tensor, "*shape"]:
     """A copy on the device and in the format of a float64 tensor.
 
     Moved before it is widened: a device without float64 cannot do both at once.

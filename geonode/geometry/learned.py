@@ -15,7 +15,7 @@ from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.spectra.chart import Chart
-from geonode.storage.lineage import NOTHING
+from geonode.storage.lineage import NO_INPUTS
 from geonode.storage.weights import read_weights, write_weights
 
 
@@ -62,7 +62,7 @@ class LearnedMetrics:
                 f"{len(left_out)} that the block inner of the parameters asks for; run `dvc repro`"
             )
 
-    def write(self, path: Path, made_from: Mapping[str, str] = NOTHING) -> None:
+    def write(self, path: Path, made_from: Mapping[str, str] = NO_INPUTS) -> None:
         """Write as an artifact.
 
         `made_from` is what `consistent_artifacts` yields.

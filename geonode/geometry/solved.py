@@ -23,7 +23,7 @@ from geonode.errors import ArtifactError, GeometryError
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.problem import BoundaryValueProblem, Solution, ordered_pairs
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.solvers.methods import METHODS
+from geonode.geometry.solvers.methods import SOLVERS
 from geonode.geometry.stations import FEATURES
 from geonode.geometry.stored import StoredGrids
 from geonode.geometry.verification import NetworkErrors, network_errors
@@ -31,7 +31,7 @@ from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, Parts
-from geonode.storage.lineage import NOTHING
+from geonode.storage.lineage import NO_INPUTS
 
 DIMS = ("member", "fold", "pair", "wavelength")
 # Memory of a row while it is solved in float64: 710 bytes measured by Newton's method, less in
@@ -43,7 +43,7 @@ BYTES_PER_ROW, BYTES_PER_TIME = 800, 20
 TABLES = 15
 # Endpoint errors on the network include the rounding of long sums, in units of the last place.
 ROUNDINGS = 32
-WORST = 3  # rows that an error names
+NAMED_ROWS = 3  # rows that an error names
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Summary:
         count = int(missed.sum())
         lost = ~(solution.v0.isfinite() & residual.isfinite())
         sizes = torch.where(missed, residual.masked_fill(lost, torch.inf), -torch.inf)
-        largest = sizes.cpu().flatten().topk(min(WORST, count))
+        largest = sizes.cpu().flatten().topk(min(NAMED_ROWS, count))
         rows = [divmod(row, residual.shape[1]) for row in largest.indices.tolist()]
         worst: list[tuple[float, tuple[int, ...]]] = [
             (size, (*at, pair, first + wavelength))
@@ -88,7 +88,7 @@ class Summary:
         for name in ("residual_max", "endpoint_error_max", "speed_drift_max"):
             found = np.maximum(getattr(self, name), getattr(other, name))  # NaN, if there is one
             setattr(self, name, float(found))
-        self.worst = sorted(self.worst + other.worst, reverse=True)[:WORST]
+        self.worst = sorted(self.worst + other.worst, reverse=True)[:NAMED_ROWS]
 
     def metrics(self) -> dict[str, str | int | float]:
         """Document of counts and worst cases."""
@@ -127,7 +127,7 @@ class Geodesics:
         path: Path,
         report: Progress = silent,
         engine: Engine = LOCAL,
-        made_from: Mapping[str, str] = NOTHING,
+        made_from: Mapping[str, str] = NO_INPUTS,
     ) -> Summary:
         """Solve all of them, and store what is found.
 
@@ -266,7 +266,7 @@ class _Solver:
             columns = slice(int(block[0]), int(block[-1]) + 1)
             wavelengths = self._wavelengths[columns]
             closed_form = ClosedForm(grid.at_wavelengths(columns))
-            solution = METHODS[parameters.method](closed_form, problem, parameters)
+            solution = SOLVERS[parameters.method](closed_form, problem, parameters)
             v0[:, columns] = solution.v0.cpu()
             residual[:, columns] = solution.residual.cpu()
             status[:, columns] = (~solution.converged).cpu()

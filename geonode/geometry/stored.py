@@ -19,7 +19,7 @@ from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, Parts
-from geonode.storage.lineage import NOTHING
+from geonode.storage.lineage import NO_INPUTS
 
 ARRAYS = {
     "ln_sqrt_g": "ln sqrt(g)",
@@ -37,7 +37,7 @@ def write_grids(
     check: Callable[[int, Grid], Found],
     report: Progress = silent,
     engine: Engine = LOCAL,
-    made_from: Mapping[str, str] = NOTHING,
+    made_from: Mapping[str, str] = NO_INPUTS,
 ) -> list[Found]:
     """Evaluate grids, store them, and check what was stored.
 

@@ -106,17 +106,17 @@ class Batch(NamedTuple):
         return Perceptron.initial(sizes, seeds)
 
 
-class Fitted(NamedTuple):
+class TrainedModels(NamedTuple):
     """Trained models."""
 
     network: Perceptron  # the trained networks, on the CPU
     history: Float[Tensor, "epoch term model"]  # terms of their losses before every step
 
 
-def side_by_side(fitted: list[Fitted]) -> Fitted:
+def side_by_side(fitted: list[TrainedModels]) -> TrainedModels:
     """Models of several batches as one, in the order of the batches."""
     networks = [part.network for part in fitted]
-    return Fitted(
+    return TrainedModels(
         Perceptron(
             tuple(map(torch.cat, zip(*(network.weights for network in networks), strict=True))),
             tuple(map(torch.cat, zip(*(network.biases for network in networks), strict=True))),
@@ -125,12 +125,12 @@ def side_by_side(fitted: list[Fitted]) -> Fitted:
     )
 
 
-def in_order(batches: list[Batch], fitted: list[Fitted]) -> Fitted:
+def in_model_order(batches: list[Batch], fitted: list[TrainedModels]) -> TrainedModels:
     """Models of all batches in the order (member, fold)."""
     models = [model for batch in batches for model in batch.models]
     order = sorted(range(len(models)), key=lambda k: (models[k].member, models[k].fold.index))
     network, history = side_by_side(fitted)
-    return Fitted(network[order], history[..., order])
+    return TrainedModels(network[order], history[..., order])
 
 
 def batches_of(run: TrainingRun, footprint: Footprint) -> list[Batch]:

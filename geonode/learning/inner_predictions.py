@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from geonode.learning.folds import Fold
-from geonode.learning.predicted import Decoders, Features
+from geonode.learning.predicted import Decoders, PathFeatures
 from geonode.posterior.prior import PROBABILITIES
 from geonode.spectra.series import Series
 
@@ -31,7 +31,7 @@ SMALLEST_CALIBRATION_SET = 3
 """Number of inner levels that suffice to calibrate an interval; with fewer, the ends count too."""
 
 
-class Calibration(NamedTuple):
+class IntervalCalibration(NamedTuple):
     """Calibration of the intervals of every fold, inside and outside of its training range."""
 
     residual: Float[np.ndarray, "fold side wavelength"]
@@ -72,7 +72,7 @@ class InnerPredictions:
         kind: int,
         folds: list[Fold],
         decoders: Decoders,
-        features: Features,
+        features: PathFeatures,
     ) -> None:
         """Enter the predictions of one kind.
 
@@ -107,7 +107,7 @@ class InnerPredictions:
             found.append(weights / weights.sum())
         return np.stack(found)
 
-    def calibration(self, folds: list[Fold]) -> Calibration:
+    def calibration(self, folds: list[Fold]) -> IntervalCalibration:
         """Calibration of the intervals of the only kind."""
         errors = self.predicted[0] - self.series.signal
         residual = np.zeros((len(folds), 2, errors.shape[-1]))
@@ -120,4 +120,4 @@ class InnerPredictions:
                 place = (fold.index, levels)
                 judged = residual_and_factors(errors[place], self.deviation[0][place])
                 residual[fold.index, side], factors[fold.index, side] = judged
-        return Calibration(residual, factors)
+        return IntervalCalibration(residual, factors)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from geonode.usage import memory_in_use
 
-SECONDS = 5.0
+SECONDS_BETWEEN = 5.0
 """From one line of the log to the next."""
 
 _LOG = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class Monitor:
         The mean loss before the last step is computed where it is said.
         """
         self._epochs += 1
-        if not _LOG.isEnabledFor(logging.INFO) or time.monotonic() < Monitor.said + SECONDS:
+        if not _LOG.isEnabledFor(logging.INFO) or time.monotonic() < Monitor.said + SECONDS_BETWEEN:
             return
         last, now = loss(), time.monotonic()  # of a GPU, which has then done all epochs
         rate = self._rows * self._epochs / (now - self._since)

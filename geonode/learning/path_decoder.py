@@ -26,7 +26,7 @@ from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold, Standardisation, training_wavelengths
 from geonode.learning.objective import Prepared, fit
 from geonode.learning.path_features import DECODER_SIZES, FeatureScale
-from geonode.learning.predicted import Decoders, Features, Predicted
+from geonode.learning.predicted import Decoders, PathFeatures, Predicted
 from geonode.spectra.series import Series
 
 SMALLEST_NOISE = 1e-10  # variance of the standardised signal; keeps the lift solvable
@@ -52,7 +52,11 @@ class PathDecoders(Decoders):
 
     @classmethod
     def fit(
-        cls, series: Series, features: Features, parameters: DecodersParameters, run: TrainingRun
+        cls,
+        series: Series,
+        features: PathFeatures,
+        parameters: DecodersParameters,
+        run: TrainingRun,
     ) -> "tuple[PathDecoders, Float[Tensor, 'epoch term model']]":
         """Train perceptrons of every (member, fold), as by `Decoders.fit`.
 

@@ -17,8 +17,8 @@ from geonode.compute.threads import in_threads
 from geonode.config import DecodersParameters
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold
-from geonode.learning.predicted import Decoders, Features, Predicted, Residuals
-from geonode.posterior.posterior import MetricPosterior, targets_at_once
+from geonode.learning.predicted import Decoders, PathFeatures, Predicted, Residuals
+from geonode.posterior.metric_posterior import MetricPosterior, targets_at_once
 from geonode.posterior.prior import Prior, packaged_prior
 from geonode.spectra.series import Series
 
@@ -61,7 +61,7 @@ class PosteriorDecoders(Decoders):
     def fit(
         cls,
         series: Series,  # noqa: ARG003
-        features: Features,  # noqa: ARG003
+        features: PathFeatures,  # noqa: ARG003
         parameters: DecodersParameters,  # noqa: ARG003
         run: TrainingRun,
     ) -> "tuple[PosteriorDecoders, Float[Tensor, 'epoch term model']]":
@@ -88,7 +88,7 @@ class PosteriorDecoders(Decoders):
         self,
         folds: list[Fold],
         series: Series,
-        features: Features,  # noqa: ARG002
+        features: PathFeatures,  # noqa: ARG002
     ) -> list[Predicted]:
         """Predictions of every fold for the levels that it leaves out, several folds at once.
 

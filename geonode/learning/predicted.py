@@ -14,7 +14,7 @@ from geonode.learning.folds import Fold
 from geonode.posterior.prior import COVERAGE, PROBABILITIES
 from geonode.spectra.series import Series
 
-Features = Float[np.ndarray, "member fold pair training feature"] | None
+PathFeatures = Float[np.ndarray, "member fold pair training feature"] | None
 """Path features of the geodesics between all levels; None for kinds that use no geodesics."""
 
 
@@ -120,7 +120,11 @@ class Decoders(ABC):
     @classmethod
     @abstractmethod
     def fit(
-        cls, series: Series, features: Features, parameters: DecodersParameters, run: TrainingRun
+        cls,
+        series: Series,
+        features: PathFeatures,
+        parameters: DecodersParameters,
+        run: TrainingRun,
     ) -> "tuple[Decoders, Float[Tensor, 'epoch term model']]":
         """Fit the decoders of every (member, fold).
 
@@ -160,7 +164,7 @@ class Decoders(ABC):
         """
 
     def predict_left_out(
-        self, folds: list[Fold], series: Series, features: Features
+        self, folds: list[Fold], series: Series, features: PathFeatures
     ) -> list[Predicted]:
         """Predictions of every fold for the levels that it leaves out, as by `predict`.
 

@@ -16,7 +16,7 @@ FAMILIES = ("linear", *("asinh",) * KAPPAS, "log", *("langmuir",) * HALVES)
 """Family of every chart of the dictionary."""
 
 LOG = FAMILIES.index("log")
-LARGEST = 1e12
+LARGEST_POSITION = 1e12
 """Largest absolute position; targets further away are clamped to it."""
 
 
@@ -53,7 +53,7 @@ def positions(
     scaled[:, LOG] = torch.where(has_logarithm, scaled[:, LOG], scaled[:, 0])
     valid = torch.ones_like(scaled[..., count:], dtype=torch.bool)
     valid[:, LOG] = has_logarithm[:, count:]
-    scaled = scaled.clamp(-LARGEST, LARGEST)
+    scaled = scaled.clamp(-LARGEST_POSITION, LARGEST_POSITION)
     return Positions(scaled[..., :count], scaled[..., count:], valid)
 
 

@@ -22,19 +22,19 @@ from geonode.posterior.smoothers import (
     FUNCTIONS,
     ON_A_CHART,
     PARTS,
+    ChartSmoothers,
     Description,
-    Smoothers,
     dictionary,
 )
 
 FEATURES, CONTEXT = 14, 16
-POWER = 4
+INITIAL_POWER = 4
 """Initial weight of a smoother: its leave-one-out error to the power of -4."""
 
-SMALLEST = 1e-12
+SMALLEST_ERROR = 1e-12
 """Smallest squared error, relative to the variance of the spectra."""
 
-ROUNDING = 1e-30
+LEAST_VARIANCE = 1e-30
 """Smallest variance of spectra, relative to their squares: what rounding makes of equal ones."""
 
 PRODUCTS = 2**18
@@ -74,7 +74,7 @@ class Evidence(NamedTuple):
 class FittedSmoothers:
     """Smoothers fitted to the training spectra of some folds."""
 
-    smoothers: Smoothers  # smoothers in closed form
+    smoothers: ChartSmoothers  # smoothers in closed form
     deviations: Float[Tensor, "fold level axis"]
     """The training spectra less their mean, as coordinates on orthogonal axes."""
     mean: Float[Tensor, "fold 1 axis"]  # their mean on the same axes
@@ -94,7 +94,7 @@ class FittedSmoothers:
         _, upper = torch.linalg.qr(rows.mT, mode="r")  # rows = (Q R)^T: R^T keeps all products
         coordinates = upper.mT.to(levels.device).contiguous()
         description = Description(*(part.to(levels.device) for part in dictionary()))
-        return cls(Smoothers.of(levels), coordinates[:, :-1], coordinates[:, -1:], description)
+        return cls(ChartSmoothers.of(levels), coordinates[:, :-1], coordinates[:, -1:], description)
 
     @cached_property
     def spectra(self) -> Float[Tensor, "fold level axis"]:
@@ -105,14 +105,14 @@ class FittedSmoothers:
     def total(self) -> Float[Tensor, "fold"]:
         """Variance of the training spectra about their mean, at least that of rounding."""
         variance = self.deviations.square().sum((1, 2)) / (self.deviations.shape[1] - 1)
-        return variance.maximum(ROUNDING * _square(self.spectra).amax(1)).clamp(min=1e-300)
+        return variance.maximum(LEAST_VARIANCE * _square(self.spectra).amax(1)).clamp(min=1e-300)
 
     @cached_property
     def errors(self) -> Float[Tensor, "fold level smoother"]:
         """Squared leave-one-out errors of all levels, relative to `total`."""
         squares, _ = self._products
         found = squares / self.smoothers.diagonal.square() / self.total[:, None, None]
-        return found.clamp(min=SMALLEST)
+        return found.clamp(min=SMALLEST_ERROR)
 
     @cached_property
     def scale(self) -> Float[Tensor, "fold smoother"]:
@@ -179,19 +179,21 @@ class FittedSmoothers:
         """
         levels = self.smoothers.levels
         valid = positions(levels, levels[:, -1:]).valid[:, self.description.chart, 0]
-        share = torch.softmax((-POWER * self._log_error).masked_fill(~valid, -torch.inf), dim=-1)
+        share = torch.softmax(
+            (-INITIAL_POWER * self._log_error).masked_fill(~valid, -torch.inf), dim=-1
+        )
         diagonal, share = self.smoothers.diagonal, share[:, None]
         weights = self.smoothers.summed_by_level(share / diagonal)
         each = self.errors + self.scale[:, None] / diagonal
         together = _square(weights @ self.spectra) / self.total[:, None]
         square = (share * each).sum(-1) - together
-        return weights, square.clamp(min=SMALLEST)
+        return weights, square.clamp(min=SMALLEST_ERROR)
 
     def evidence(self, targets: Float[Tensor, "fold target"]) -> Evidence:
         """Evidence for all smoothers at all targets, one row per fold and target."""
         found = self.smoothers.at(targets)
         weights, valid, log_error = found.weights, found.valid, self._log_error[:, None]
-        initial = (-POWER * log_error).masked_fill(~valid, -torch.inf)
+        initial = (-INITIAL_POWER * log_error).masked_fill(~valid, -torch.inf)
         share = torch.softmax(initial, dim=-1)
         within = self.scale[:, None] * found.variance
         # (fold, target, axis, smoother), from the mean spectrum
@@ -302,5 +304,5 @@ def _square(rows: Tensor) -> Tensor:
     return torch.linalg.vector_norm(rows, dim=-1).square()
 
 
-def _ln(values: Tensor, smallest: float = SMALLEST) -> Tensor:
+def _ln(values: Tensor, smallest: float = SMALLEST_ERROR) -> Tensor:
     return torch.log(values.clamp(min=smallest))

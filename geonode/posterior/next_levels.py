@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from geonode.posterior.posterior import MetricPosterior
+from geonode.posterior.metric_posterior import MetricPosterior
 from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
 from geonode.spectra.chart import proposes_log
@@ -24,9 +24,6 @@ GRID = 64
 
 Scale = tuple[Callable[..., np.ndarray], Callable[..., np.ndarray]]
 """Function to the scale on which levels are spaced, and its inverse."""
-
-Levels = Float[np.ndarray, "level"]
-Spectra = Float[np.ndarray, "level wavelength"]
 
 
 class Proposal(NamedTuple):
@@ -46,7 +43,10 @@ class Proposal(NamedTuple):
 
 
 def propose(
-    levels: Levels, spectra: Spectra, count: int, report: Progress = silent
+    levels: Float[np.ndarray, "level"],
+    spectra: Float[np.ndarray, "level wavelength"],
+    count: int,
+    report: Progress = silent,
 ) -> list[Proposal]:
     """Propose the next concentrations to measure, each as if the ones before had been measured.
 
@@ -76,7 +76,9 @@ def propose(
 
 
 def expected_errors(
-    levels: Levels, spectra: Spectra, targets: Float[np.ndarray, "target"]
+    levels: Float[np.ndarray, "level"],
+    spectra: Float[np.ndarray, "level wavelength"],
+    targets: Float[np.ndarray, "target"],
 ) -> tuple[Float[np.ndarray, "target wavelength"], Float[np.ndarray, "target"]]:
     """Predicted spectra, and the root mean square over wavelengths of their expected errors."""
     posterior = MetricPosterior.of(levels[None], spectra[None], packaged_prior())

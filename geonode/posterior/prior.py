@@ -16,7 +16,7 @@ from geonode.errors import CorruptArtifactError
 from geonode.posterior.rule import WeightRule
 from geonode.storage.weights import read_weights, write_weights
 
-CPU = torch.device("cpu")
+ON_CPU = torch.device("cpu")
 
 PACKAGED = Path(__file__).parent / "prior.safetensors"
 
@@ -26,7 +26,7 @@ PROBABILITIES = (0.5, 0.8, 0.9, 0.95)
 COVERAGE = 0.9
 """Nominal coverage of the intervals and sets that are drawn and printed."""
 
-WAVELENGTHS = 48
+PRIOR_WAVELENGTHS = 48
 """Wavelengths of the simulated spectra that the rule was learned from."""
 
 CALIBRATED = ("counts", "half_widths", "masses")
@@ -102,7 +102,7 @@ def read_prior(path: Path) -> Prior:
 
 
 @cache
-def packaged_prior(place: torch.device = CPU) -> Prior:
+def packaged_prior(place: torch.device = ON_CPU) -> Prior:
     """Prior of this version of the package, on a device with double precision.
 
     Its networks, which were learned in single precision, compute in double: the last digit of a

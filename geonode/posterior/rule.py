@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from geonode.posterior.evidence import CONTEXT, FEATURES, POWER, Evidence
+from geonode.posterior.evidence import CONTEXT, FEATURES, INITIAL_POWER, Evidence
 from geonode.posterior.smoothers import dictionary
 
 WIDEST = 6.0
@@ -93,7 +93,7 @@ class WeightNetwork(nn.Module):
         first, even = (encoded @ shares.mT).split(1, dim=-1)
         gathered = self.gather(first, even, context)
         logits = self.decide(encoded, gathered)[:, 0]
-        weights = torch.softmax(initial + POWER * logits, dim=-1)
+        weights = torch.softmax(initial + INITIAL_POWER * logits, dim=-1)
         average = (weights[:, None] @ encoded.mT).mT  # the fast way round
         return weights, self.expect(average, first, gathered)[:, 0, 0]
 

@@ -11,7 +11,7 @@ from geonode.errors import ArtifactError, MissingArtifactError
 from geonode.storage.atomic import write_bytes
 from geonode.storage.seal import require_file
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def encode_json(path: Path, content: dict[str, Any]) -> bytes:
@@ -77,7 +77,7 @@ def cell(text: str) -> str:
     try:
         float(text)
     except ValueError:
-        return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
+        return f"'{text}" if text.lstrip("'").startswith(_FORMULA_SIGNS) else text
     return text
 
 

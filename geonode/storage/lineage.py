@@ -19,7 +19,7 @@ from geonode.storage.seal import read_weights_metadata
 
 PACKAGE = Path(__file__).parents[1]
 
-NOTHING: Mapping[str, str] = {}
+NO_INPUTS: Mapping[str, str] = {}
 """Lineage of an artifact that was made from no other."""
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from geonode.errors import CorruptArtifactError
-from geonode.machine import machine
+from geonode.machine import processor_and_versions
 from geonode.storage.document import read_json, write_json
 from geonode.usage import resident_memory
 
@@ -53,7 +53,7 @@ class Record:
 
 def conditions(engine: dict[str, Any]) -> dict[str, Any]:
     """Entries of a record about this machine and an engine."""
-    return {"machine": machine(), "engine": engine}
+    return {"machine": processor_and_versions(), "engine": engine}
 
 
 @contextmanager

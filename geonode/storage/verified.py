@@ -48,7 +48,7 @@ def artifacts(folder: Path) -> list[Path]:
     return found
 
 
-def verify(folder: Path, report: Progress = silent) -> list[Verified]:
+def verified(folder: Path, report: Progress = silent) -> list[Verified]:
     """Read every byte of the artifacts of a folder, and find what is wrong with them.
 
     Checked are the checksums, and that every artifact was made from the others that are there now.

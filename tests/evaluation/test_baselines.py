@@ -14,7 +14,7 @@ from geonode.evaluation.baselines import (
     predict_by_baselines,
 )
 from geonode.evaluation.scores import series_scores
-from geonode.learning.gaussian_process import LENGTHS, NOISES
+from geonode.learning.gaussian_process import PROCESS_LENGTHS, PROCESS_NOISES
 from geonode.spectra.chart import Chart
 
 POSITIONS = np.array([-1.0, -0.7, -0.1, 0.2, 0.55, 1.0])
@@ -143,8 +143,8 @@ def dense_process(places, spectra):
     contrasts = null_space(np.ones((1, count))).T
     data = contrasts @ spectra
     best = (-np.inf, np.nan, np.nan)
-    for length in LENGTHS:
-        for noise in NOISES:
+    for length in PROCESS_LENGTHS:
+        for noise in PROCESS_NOISES:
             kernel = np.exp(-(np.subtract.outer(places, places) ** 2) / (2 * length**2))
             covariance = contrasts @ (kernel[:-1, :-1] + noise * np.eye(count)) @ contrasts.T
             scale = np.mean(data * np.linalg.solve(covariance, data))

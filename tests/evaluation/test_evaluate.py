@@ -13,7 +13,7 @@ from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import estimate
 from geonode.evaluation.baselines import BASELINES, chosen_inside
 from geonode.evaluation.evaluate import (
-    CHOSEN,
+    CHOSEN_BASELINE,
     GEONODE,
     PUBLISHED,
     Evaluation,
@@ -91,11 +91,11 @@ def test_all_classical_methods_answer_and_the_chosen_one_is_that_of_each_fold():
     reported = []
     found = classical(SERIES, reported.append)
     assert sum(reported) == 2 * 6
-    assert list(found) == [*BASELINES, CHOSEN, *INVERSE]
+    assert list(found) == [*BASELINES, CHOSEN_BASELINE, *INVERSE]
     names = chosen_inside(SERIES.chart, SERIES.concentrations, SERIES.signal)
     for fold, name in enumerate(names):
         expected = found[name].spectra[fold]
-        np.testing.assert_array_equal(found[CHOSEN].spectra[fold], expected)
+        np.testing.assert_array_equal(found[CHOSEN_BASELINE].spectra[fold], expected)
     for name in INVERSE:
         off = np.abs(estimate_left_out_by(name, SERIES) - SERIES.concentrations)
         median = np.median(off) / np.ptp(SERIES.concentrations)
@@ -104,7 +104,7 @@ def test_all_classical_methods_answer_and_the_chosen_one_is_that_of_each_fold():
 
 def test_four_levels_are_too_few_to_choose_a_baseline():
     assert set(by_baselines(small_series(levels=4, wavelengths=8))) == set(BASELINES)
-    assert CHOSEN in by_baselines(small_series(levels=5, wavelengths=8))
+    assert CHOSEN_BASELINE in by_baselines(small_series(levels=5, wavelengths=8))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from geonode.compute.device import resolve
 from geonode.estimation.curve import posteriors_at_knots
 from geonode.evaluation.baselines import BASELINES
-from geonode.evaluation.evaluate import CHOSEN, GEONODE, by_baselines
+from geonode.evaluation.evaluate import CHOSEN_BASELINE, GEONODE, by_baselines
 from geonode.evaluation.panel import Panel
 from geonode.parameters_file import read_parameters
 
@@ -67,7 +67,7 @@ def test_every_method_is_scored_on_every_series(folder):
     table = found.table.set_index(["series", "method"])
     methods = [*BASELINES, "pls", "pcr", "single_wavelength", GEONODE]
     assert set(table.loc["a"].index) == set(methods)  # too few to choose a baseline
-    assert set(table.loc["b"].index) == {*methods, CHOSEN}
+    assert set(table.loc["b"].index) == {*methods, CHOSEN_BASELINE}
     assert (table.levels == [4] * len(methods) + [5] * (len(methods) + 1)).all()
     assert table.error.isna().all()
     expected = by_baselines(found.series["b"])
@@ -168,7 +168,7 @@ ROWS = {
         row("b", GEONODE, 0.5, pooled_r2=0.98765),
         row("b", "mean", 5.0),
         row("b", "low_rank_pchip", 4.0),
-        row("b", CHOSEN, 2.0),
+        row("b", CHOSEN_BASELINE, 2.0),
         row("b", "pls", concentration_error=0.25),
     ],
     "none": [{"series": "none", "error": "too few"}],

@@ -14,7 +14,7 @@ from geonode.geometry import solved
 from geonode.geometry.problem import BoundaryValueProblem, converged, ordered_pairs
 from geonode.geometry.solved import Geodesics, read_features
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.solvers.methods import METHODS
+from geonode.geometry.solvers.methods import SOLVERS
 from geonode.geometry.stored import StoredGrids, write_grids
 from tests.geometry.closed_forms import CPU, DirectSource, nodes
 from tests.geometry.small_series import LEVELS, MEMBERS, WAVELENGTHS, small_metrics, small_series
@@ -172,7 +172,7 @@ def test_a_card_short_of_memory_takes_fewer_wavelengths_and_finds_the_same(
 ):
     """Stands for what another process takes of the card after the wavelengths were chosen."""
     monkeypatch.setattr(CORES, lambda: 1)  # whose tiles are in turn
-    most, plain, rows = 2 * PAIRS, METHODS["closed_form"], []
+    most, plain, rows = 2 * PAIRS, SOLVERS["closed_form"], []
 
     def short(closed_form, problem, settings):
         rows.append(len(problem.source) * closed_form.grid.log_sqrt.shape[1])
@@ -181,7 +181,7 @@ def test_a_card_short_of_memory_takes_fewer_wavelengths_and_finds_the_same(
         return plain(closed_form, problem, settings)
 
     monkeypatch.setattr(solved, "BYTES_PER_ROW", 2**20 // 100)
-    monkeypatch.setitem(METHODS, "closed_form", short)
+    monkeypatch.setitem(SOLVERS, "closed_form", short)
     path, told = tmp_path / "halved.zarr", []
     summary = solve(path, grids, parameters(), replace(DOUBLE, memory_mb=1), report=told.append)
     failed = sum(count > most for count in rows)
@@ -234,7 +234,7 @@ def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypa
     monkeypatch.setattr(CORES, lambda: 1)  # the method counts its calls
     misses = {14: [(0, 1, 0.1), (4, 0, 0.2)], 15: [(4, 0, 0.3)]}
     monkeypatch.setattr(solved, "TABLES", 180)  # 288 kB a wavelength: 1 MB is enough for three
-    monkeypatch.setitem(METHODS, "newton", clumsy(misses))
+    monkeypatch.setitem(SOLVERS, "newton", clumsy(misses))
     path, device = tmp_path / "geodesics.zarr", replace(DOUBLE, memory_mb=1)
     message = (
         r"3 of 600 geodesics .*expected at most 2\. Worst: 10 to 20 ppb at 405\.196 nm "
@@ -244,7 +244,7 @@ def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypa
     block = {"method": "newton", "check_rows": 60, "time_points": 0}
     with pytest.raises(GeometryError, match=message):
         solve(path, grids, parameters(allow_unconverged=2, **block), device)
-    monkeypatch.setitem(METHODS, "newton", clumsy(misses))
+    monkeypatch.setitem(SOLVERS, "newton", clumsy(misses))
     summary = solve(path, grids, parameters(allow_unconverged=3, **block), device)
     assert (summary.unconverged, summary.checked_on_network) == (3, 600)
     assert summary.residual_max == pytest.approx(0.3, abs=1e-6)

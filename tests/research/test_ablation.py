@@ -13,7 +13,7 @@ from geonode.estimation.model import SpectralModel
 from geonode.evaluation.evaluate import Job
 from geonode.parameters_file import read_parameters
 from geonode.posterior.charts import FAMILIES
-from geonode.posterior.posterior import MetricPosterior
+from geonode.posterior.metric_posterior import MetricPosterior
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from geonode.posterior.smoothers import dictionary
 from geonode.progress import silent

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from geonode.errors import ArtifactError
-from geonode.storage.verified import size_of, verify
+from geonode.storage.verified import size_of, verified
 from tests.storage.conftest import write_artifacts
 from tests.storage.damage import contents
 
@@ -14,7 +14,7 @@ NAMES = ["metric.safetensors", "solved.zarr", "spectra.zarr"]
 
 
 def problems(folder):
-    return [problem for one in verify(folder) for problem in one.problems]
+    return [problem for one in verified(folder) for problem in one.problems]
 
 
 def found(folder):
@@ -23,7 +23,7 @@ def found(folder):
 
 def test_artifacts_are_listed_with_their_arrays(folder):
     (folder / "other.csv").write_text("no artifact")
-    entries = {entry.path.name: entry for entry in verify(folder)}
+    entries = {entry.path.name: entry for entry in verified(folder)}
     assert list(entries) == NAMES
     solved, metric = entries["solved.zarr"], entries["metric.safetensors"]
     assert [(a.name, a.shape, a.dims, a.units) for a in solved.arrays] == [
@@ -38,7 +38,7 @@ def test_artifacts_are_listed_with_their_arrays(folder):
 
 def test_what_belongs_together_has_no_problem_and_progress_is_its_size(folder):
     done = []
-    assert not any(one.problems for one in verify(folder, done.append))
+    assert not any(one.problems for one in verified(folder, done.append))
     assert sum(done) == size_of(folder)
 
 
@@ -68,4 +68,4 @@ def test_an_artifact_of_other_inputs_and_an_absent_input_are_found(folder, tmp_p
 def test_a_folder_without_artifacts_is_refused(make, tmp_path):
     make(tmp_path / "empty")
     with pytest.raises(ArtifactError, match=r"empty: found no \.zarr and no \.safetensors"):
-        verify(tmp_path / "empty")
+        verified(tmp_path / "empty")

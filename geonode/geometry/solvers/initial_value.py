@@ -50,7 +50,7 @@ class RungeKutta:
         """Integrate paths to time 1."""
         from torchdiffeq import odeint  # noqa: PLC0415
 
-        equation, times = _Equation(field), _times(start)
+        equation, times = _Equation(field), _start_and_end(start)
         options = {"grid_constructor": self._edges, "interp": "linear"}
         state = torch.stack([start, velocity])
         reached = odeint(equation, state, times, method="rk4", options=options)[1, 0]
@@ -98,7 +98,7 @@ class DormandPrince:
     def _follow(self, field: Field, start: Tensor, velocity: Tensor) -> Arrival:
         from torchdiffeq import odeint_adjoint  # noqa: PLC0415
 
-        equation, times = _Equation(field), _times(start)
+        equation, times = _Equation(field), _start_and_end(start)
         # Time is kept in the format of the state: some devices have no float64.
         steps = {"norm": _largest, "dtype": times.dtype}
         with torch.enable_grad():
@@ -133,7 +133,7 @@ class _Equation:
         return torch.stack([velocity, -symbol * velocity.square()])
 
 
-def _times(like: Tensor) -> Tensor:
+def _start_and_end(like: Tensor) -> Tensor:
     return torch.tensor([0.0, 1.0], dtype=like.dtype).to(like.device)
 
 

@@ -26,14 +26,14 @@ from geonode.posterior.charts import FAMILIES, sqrt_metrics
 from geonode.posterior.evidence import Evidence, FittedSmoothers
 from geonode.posterior.prior import Prior
 
-EVEN = 0.2
+EVEN_SHARE = 0.2
 """Share of the expected squared error that is equal at all wavelengths.
 
 Where training spectra happen to agree, the covariance alone would vanish.
 """
 
 
-FEWEST_LEVELS = 3
+FEWEST_TRAINING_LEVELS = 3
 
 BLOCK = 8
 """Number of targets predicted together, of one fold or several; one alone takes a third as long."""
@@ -86,7 +86,7 @@ class MetricPosterior:
         Raises:
             TrainingError: there are fewer than three levels.
         """
-        if levels.shape[1] < FEWEST_LEVELS:
+        if levels.shape[1] < FEWEST_TRAINING_LEVELS:
             raise TrainingError(
                 f"posterior: found levels {', '.join(f'{level:g}' for level in levels[0])}, "
                 "expected three or more different ones"
@@ -153,11 +153,13 @@ class MetricPosterior:
         # Of exact spectra it is rounding alone, or zero.
         number = torch.finfo(factors.dtype)
         rounding = factors.square().sum((2, 3)) * self.fitted.total[:, None] / self.wavelengths
-        size = (1 - EVEN) * expected / mean_square.maximum(number.eps * rounding + number.tiny)
+        size = (
+            (1 - EVEN_SHARE) * expected / mean_square.maximum(number.eps * rounding + number.tiny)
+        )
         # Far beyond all levels numbers overflow; the result is NaN then.
         factors = torch.where(finite, factors * size.sqrt()[..., None, None], torch.nan)
         metric = self._sqrt_metric(weights, places)
-        even = EVEN * expected.cpu().numpy() * self.largest[:, None] ** 2
+        even = EVEN_SHARE * expected.cpu().numpy() * self.largest[:, None] ** 2
         return *(part.cpu().numpy() for part in (average, factors)), even, metric.cpu().numpy()
 
     def _sqrt_metric(self, weights: Tensor, targets: Tensor) -> Tensor:
