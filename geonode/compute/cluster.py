@@ -52,7 +52,7 @@ NO_PAGES: dict[str, list[str]] = {
 PACKAGES = ("numpy", "torch", "zarr")  # whose versions affect the bytes of a result
 
 
-def _versions() -> dict[str, str]:
+def versions_here() -> dict[str, str]:
     """Versions that affect the bytes of a result: Python, packages, and the code of this one."""
     return {
         "Python": platform.python_version(),
@@ -61,7 +61,7 @@ def _versions() -> dict[str, str]:
     }
 
 
-VERSIONS = _versions()
+VERSIONS = versions_here()
 """Versions of this process at import time, as the code may change on the disk later."""
 
 

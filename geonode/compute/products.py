@@ -26,7 +26,7 @@ def fast_products(device: torch.device, *, tf32: bool = False) -> Iterator[None]
     if device.type == "cuda":
         with _rounding(torch.backends.cuda.matmul, "tf32" if tf32 else "ieee"):
             yield
-    elif device.type == "cpu" and _onednn_is_exact():
+    elif device.type == "cpu" and onednn_is_exact():
         with _rounding(_MKLDNN.matmul, "bf16"):
             yield
     else:
@@ -45,7 +45,7 @@ def _rounding(library: Any, allowed: str) -> Iterator[None]:
 
 
 @cache
-def _onednn_is_exact() -> bool:
+def onednn_is_exact() -> bool:
     """Whether oneDNN keeps single precision when allowed to round."""
     if not _MKLDNN.is_available():
         return False

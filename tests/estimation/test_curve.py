@@ -12,7 +12,8 @@ from geonode.learning.folds import leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import PRIOR_WAVELENGTHS, packaged_prior
 from geonode.spectra.replicates import Replicates
-from tests.estimation.known import LEVELS, W, bent, holds, noise, series_of, straight, whole
+from tests.estimation.known import LEVELS, W, bent, holds, noise, straight, whole
+from tests.factory import series_of
 
 SERIES = series_of(LEVELS, bent(LEVELS) + noise(6, 0.01))
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from geonode.calibration.methods import INVERSE, estimate_left_out_by
-from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
-from geonode.estimation.posterior import estimate
 from geonode.evaluation.baselines import BASELINES, chosen_inside
 from geonode.evaluation.evaluate import (
     CHOSEN_BASELINE,
@@ -18,17 +16,16 @@ from geonode.evaluation.evaluate import (
     PUBLISHED,
     Evaluation,
     Learned,
-    by_baselines,
     by_model,
     classical,
     estimate_left_out,
     metric_csv,
 )
 from geonode.evaluation.scores import skill
-from geonode.learning.folds import leave_one_out
 from geonode.posterior.prior import PROBABILITIES
-from tests.estimation.known import LEVELS, bent, noise, series_of, straight
+from tests.estimation.known import LEVELS, bent, noise, straight
 from tests.evaluation.test_panel import tiny
+from tests.factory import series_of
 from tests.geometry.small_series import small_series
 from tests.learning.series import cpu
 
@@ -102,22 +99,8 @@ def test_all_classical_methods_answer_and_the_chosen_one_is_that_of_each_fold():
         assert found[name].row["concentration_error"] == pytest.approx(median)
 
 
-def test_four_levels_are_too_few_to_choose_a_baseline():
-    assert set(by_baselines(small_series(levels=4, wavelengths=8))) == set(BASELINES)
-    assert CHOSEN_BASELINE in by_baselines(small_series(levels=5, wavelengths=8))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"decoders__kind": "posterior"},
-        pytest.param({}, marks=pytest.mark.slow),
-        pytest.param({"inner__members": 0, "decoders__kind": "path"}, marks=pytest.mark.slow),
-    ],
-    ids=["posterior", "blend", "no intervals"],
-)
-def test_geonode_learns_predicts_and_estimates(changes):
-    parameters, reported = tiny(**changes), []
+def test_geonode_learns_predicts_and_estimates():
+    parameters, reported = tiny(decoders__kind="posterior"), []
     series = small_series(levels=5, wavelengths=9)
     learned = Learned(parameters, cpu())
     (found,) = learned(series, reported.append).values()
@@ -156,16 +139,6 @@ def test_skill(rmse, best, expected):
 
 
 BENT = series_of(LEVELS, bent(LEVELS) + noise(6, 0.01))
-
-
-def test_every_level_is_estimated_by_the_fold_without_it():
-    reported = []
-    found = estimate_left_out(BENT, reported.append)
-    assert reported == [1] * 6
-    for fold in leave_one_out(6)[:-1]:
-        expected = estimate(Curve.of(BENT, fold), BENT.signal[[fold.index]])
-        assert found.found.sets[fold.index] == expected.sets[0]
-        assert found.found.mode[fold.index] == expected.mode[0]
 
 
 def test_the_summary_by_hand():
