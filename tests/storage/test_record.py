@@ -16,9 +16,9 @@ MEMORY = 60_000_000
 SLEEPING = f"""\
 import sys, time
 from pathlib import Path
-from geonode.machine import machine
+from geonode.machine import processor_and_versions
 from geonode.storage.record import recorded
-machine()
+processor_and_versions()
 assert "torch" not in sys.modules
 time.sleep(0.2)
 with recorded(Path(sys.argv[1]), {{}}, whole=True):
