@@ -74,11 +74,7 @@ def faults(room: str) -> list[list[Fault]]:
 
 
 class Copies:
-    """Copies of the project, one for every thread, in which faults are tried.
-
-    Args:
-        folder: where they are made.
-    """
+    """Copies of the project, one for every thread, in which faults are tried."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._own = folder, threading.local()

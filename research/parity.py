@@ -94,9 +94,6 @@ class MiddleFold(Kernels):
 
         On a CPU this runs in one thread, which is fastest: networks of one row at a time gain
         nothing from several threads, and on a busy machine threads wait for each other.
-
-        Args:
-            report: called after every geodesic.
         """
         metric = Metric(self.learned.network.to(self.device.place, self.device.training))
         module = MetricModule(metric, self.middle)
@@ -118,9 +115,6 @@ class MiddleFold(Kernels):
         """Train a decoder by both methods, and predict the left-out spectrum with each.
 
         The matrix from the outputs of a decoder to a spectrum is that of the pipeline.
-
-        Args:
-            walked: features by the sequential method.
         """
         run = TrainingRun([self.fold], 1, self.device)
         decoders, history = PathDecoders.fit(self.series, self.stored, self.block, run)

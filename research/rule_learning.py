@@ -93,11 +93,6 @@ def learn_rule(
 ) -> tuple[WeightRule, list[float]]:
     """Learn a rule from scratch.
 
-    Args:
-        parameters: size of the learning.
-        device: device to learn on.
-        report: called after every step.
-
     Returns:
         The rule, and at every step the mean logarithm of the error of its first network relative
         to that of the initial weights.

@@ -49,12 +49,7 @@ def simulate(
 ) -> SimulatedSeries:
     """Simulate concentration series.
 
-    Args:
-        draws: random numbers.
-        series: number of series.
-        levels: number of levels of every series.
-        wavelengths: number of wavelengths of every spectrum.
-        errors: factor of the largest errors of preparation, of the matrix and of drift.
+    `errors` is a factor of the largest errors of preparation, of the matrix and of drift.
     """
     nominal = designs(draws, series, levels)
     error = draws.log_uniform(series, 1, low=2e-3, high=0.08 * errors) * draws.chance(
@@ -70,13 +65,7 @@ def simulate(
 
 
 def designs(draws: Draws, series: int, levels: int) -> Float[Tensor, "series level"]:
-    """Concentrations of simulated series, ascending; the highest is 1.
-
-    Args:
-        draws: random numbers.
-        series: number of series.
-        levels: number of levels of every series.
-    """
+    """Concentrations of simulated series, ascending; the highest is 1."""
     place = torch.arange(levels, dtype=torch.float64, device=draws.device)[None]
     blank = draws.chance(BLANK, series, 1)
     step = place - blank.double()  # -1 is the blank

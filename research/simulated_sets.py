@@ -70,12 +70,8 @@ def calibrated(
 ) -> Prior:
     """Prior with newly calibrated half widths and masses.
 
-    Args:
-        prior: prior whose rule is used.
-        levels_of_each: approximate number of left-out levels for every number of levels.
-        seed: seed of the series, which must not have been used for learning.
-        report: called after every level.
-        processes: number of processes; the result does not depend on it.
+    The seed must not have been used for learning; the result does not depend on the number of
+    processes.
     """
     batches: list[Batch] = []
     for levels in LEVELS:
