@@ -138,7 +138,9 @@ def test_skill(rmse, best, expected):
 # concentrations of left-out levels
 
 
-BENT = series_of(LEVELS, bent(LEVELS) + noise(6, 0.01))
+@pytest.fixture(scope="module")
+def of_bent():
+    return estimate_left_out(series_of(LEVELS, bent(LEVELS) + noise(6, 0.01)))
 
 
 def test_the_summary_by_hand():
@@ -172,9 +174,8 @@ def test_sets_that_are_not_connected_are_counted():
     assert not disconnected["30"]
 
 
-def test_densities_are_those_of_the_posterior():
-    found = estimate_left_out(BENT)
-    for mean, (places, densities) in zip(found.found.mean, found.densities, strict=True):
+def test_densities_are_those_of_the_posterior(of_bent):
+    for mean, (places, densities) in zip(of_bent.found.mean, of_bent.densities, strict=True):
         edges = [0.0]
         for place in places:  # the middle of a cell
             edges.append(2 * place - edges[-1])
@@ -204,12 +205,11 @@ def test_one_row_for_every_level_and_wavelength():
     )
 
 
-def test_the_table_has_the_posterior_of_every_level():
-    found = estimate_left_out(series_of(LEVELS, bent(LEVELS) + noise(6, 0.01)))
-    rows = list(csv.DictReader(io.StringIO(found.csv())))
+def test_the_table_has_the_posterior_of_every_level(of_bent):
+    rows = list(csv.DictReader(io.StringIO(of_bent.csv())))
     assert {row["level"] for row in rows} == {"0", "10", "20", "30", "40", "60"}
     read = [[float(row[key]) for row in rows] for key in ("concentration", "density")]
-    np.testing.assert_allclose(read, np.concatenate(found.densities, axis=1), rtol=1e-5)
+    np.testing.assert_allclose(read, np.concatenate(of_bent.densities, axis=1), rtol=1e-5)
 
 
 @pytest.mark.usefixtures("unchecked")
