@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from geonode import __version__
-from geonode.commands.artifacts import info, verify
+from geonode.commands.artifacts import verify
 from geonode.commands.common import Commands
 from geonode.commands.devices import devices
 from geonode.commands.estimate import estimate
@@ -59,7 +59,6 @@ for name, command, group, example in (
     ("panel", panel, _SPECTRA, "geonode panel DIR --out scores.csv"),
     ("predict", predict, _SPECTRA, "geonode predict --concentration 45 --out predicted.csv"),
     ("estimate", estimate, _SPECTRA, "geonode estimate unknown.csv --out estimates.csv"),
-    ("info", info, _PIPELINE, "geonode info --json"),
     ("verify", verify, _PIPELINE, "geonode verify data"),
     ("devices", devices, _MACHINE, "geonode devices"),
 ):

@@ -13,7 +13,7 @@ ONE_THREAD = dict.fromkeys(
 _PROCESSORS = Path("/proc/cpuinfo")
 
 
-def machine() -> dict[str, str | int | None]:
+def processor_and_versions() -> dict[str, str | int | None]:
     """Processor, cores, system and versions, without dates and host names or importing torch."""
     return {
         "processor": processor(),

@@ -29,7 +29,7 @@ from geonode.evaluation.evaluate import (
     Job,
     by_baselines,
     by_model,
-    rows_of,
+    score_rows,
 )
 from geonode.learning.blend import Blend
 from geonode.learning.folds import leave_one_out
@@ -91,12 +91,7 @@ class InitialWeights(WeightRule):
 
 
 class OneChart(WeightRule):
-    """Rule of weights restricted to the smoothers of one chart.
-
-    Args:
-        rule: rule of weights.
-        chart: index of the chart.
-    """
+    """Rule of weights restricted to the smoothers of one chart."""
 
     def __init__(self, rule: WeightRule, chart: int) -> None:
         super().__init__(networks=0, width=1)
@@ -140,17 +135,11 @@ def by_posteriors(series: Series, report: Progress = silent) -> dict[str, Evalua
 
 @dataclass(frozen=True)
 class Networks:
-    """The blend, and the published method with metrics learned, flat and leaking.
+    """The blend, and the published method with metrics learned, flat and leaking."""
 
-    Attributes:
-        parameters: the blocks `inner`, `metric` and `decoders`.
-        seed: seed of metrics and decoders, in place of theirs.
-        device: device to train on.
-    """
-
-    parameters: Parameters
-    seed: int
-    device: Device
+    parameters: Parameters  # the blocks `inner`, `metric` and `decoders`
+    seed: int  # seed of metrics and decoders, in place of theirs
+    device: Device  # device to train on
 
     def __call__(self, series: Series, report: Progress = silent) -> dict[str, Evaluation]:
         """Predictions of all of them.
@@ -181,13 +170,7 @@ class Networks:
 
 
 def simulated(levels: int, count: int, seed: int) -> list[dict[str, Any]]:
-    """Rows of the `rules` on simulated series, unseen in learning.
-
-    Args:
-        levels: number of levels of every series.
-        count: number of series.
-        seed: seed of the series.
-    """
+    """Rows of the `rules` on simulated series, unseen in learning."""
     found = simulate(Draws.of(seed, torch.device("cpu")), count, levels)
     rows = []
     for place, (concentrations, spectra) in enumerate(zip(*found, strict=True)):
@@ -207,8 +190,8 @@ def simulated(levels: int, count: int, seed: int) -> list[dict[str, Any]]:
 def table_of(rows: list[dict[str, Any]]) -> pd.DataFrame:
     """Table of scores with one line per method and series.
 
-    Args:
-        rows: of `rows_of` or `simulated`, each with its `origin`: `MEASURED` or `SIMULATED`.
+    Rows are those of `score_rows` or `simulated`, each with its `origin`: `MEASURED` or
+    `SIMULATED`.
     """
     return pd.DataFrame(rows, columns=COLUMNS).sort_values(COLUMNS[:4], ignore_index=True)
 
@@ -217,9 +200,6 @@ def comparisons(table: pd.DataFrame) -> pd.DataFrame:
     """Paired comparisons: one line per pair of `QUESTIONS` scored on several series.
 
     Errors are geometric means over seeds.
-
-    Args:
-        table: of `table_of`.
     """
     lines = []
     for origin, part in table.groupby("origin"):
@@ -241,9 +221,7 @@ def paired_test(
 ) -> dict[str, float]:
     """Compare two methods, series by series.
 
-    Args:
-        errors: errors of the first method, above zero, on two series or more.
-        others: errors of the second method on the same series.
+    Errors are above zero, of the same two series or more.
 
     Returns:
         Number of `series`; `ratio`, the geometric mean of the ratios of their errors, below 1 if
@@ -317,7 +295,7 @@ def main(
 def rows_of_job(job: Job | tuple[int, int], report: Progress) -> list[dict[str, Any]]:
     """Rows of a method on a measured series, or of so many simulated series of some levels."""
     if isinstance(job, Job):
-        return [row | {"origin": MEASURED} for row in rows_of(job, report)]
+        return [row | {"origin": MEASURED} for row in score_rows(job, report)]
     return [row | {"origin": SIMULATED} for row in simulated(*job, SEED)]
 
 

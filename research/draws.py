@@ -11,13 +11,9 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Draws:
-    """Draws from a generator.
+    """Draws from a generator."""
 
-    Attributes:
-        generator: generator of PyTorch, on the device of the draws.
-    """
-
-    generator: torch.Generator
+    generator: torch.Generator  # generator of PyTorch, on the device of the draws
 
     @classmethod
     def of(cls, seed: int, device: torch.device) -> "Draws":

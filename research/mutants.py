@@ -41,19 +41,12 @@ LONGEST = 300
 
 @dataclass(frozen=True)
 class Fault:
-    """A change of one place of a module.
+    """A change of one place of a module."""
 
-    Attributes:
-        module: the file, relative to the project.
-        line: of the place.
-        operator: one of `FAULTS`.
-        occurrence: place among all in the module that the operator can change.
-    """
-
-    module: Path
-    line: int
-    operator: str
-    occurrence: int
+    module: Path  # the file, relative to the project
+    line: int  # of the place
+    operator: str  # one of `FAULTS`
+    occurrence: int  # place among all in the module that the operator can change
 
     @property
     def room(self) -> str:
@@ -81,11 +74,7 @@ def faults(room: str) -> list[list[Fault]]:
 
 
 class Copies:
-    """Copies of the project, one for every thread, in which faults are tried.
-
-    Args:
-        folder: where they are made.
-    """
+    """Copies of the project, one for every thread, in which faults are tried."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._own = folder, threading.local()

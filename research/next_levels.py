@@ -32,15 +32,10 @@ Choice = Callable[[list[int], list[int]], int]
 
 @dataclass(frozen=True)
 class Hiding:
-    """A series whose levels are hidden.
+    """A series whose levels are hidden."""
 
-    Attributes:
-        series: as measured.
-        random: chooses by chance.
-    """
-
-    series: Series
-    random: np.random.Generator
+    series: Series  # as measured
+    random: np.random.Generator  # chooses by chance
 
     def by_expected_error(self, measured: list[int], hidden: list[int]) -> int:
         """The hidden level whose prediction is least sure."""

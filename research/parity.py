@@ -30,34 +30,26 @@ PathFeatures = Float[np.ndarray, "1 1 pair training feature"]
 
 
 class Parity(NamedTuple):
-    """Differences between the pipeline and the sequential method.
+    """Differences between the pipeline and the sequential method."""
 
-    Attributes:
-        feature: largest difference of a path feature (charted units).
-        loss: largest difference of the loss of the decoder before a step, relative to the first.
-        prediction: root mean square difference of the predictions, relative to the deviation of the
-            training spectra.
-        r2, r2_sequential: R2 of the left-out spectrum by both; None if it is constant.
-    """
-
-    feature: float
+    feature: float  # largest difference of a path feature (charted units)
     loss: float
+    """Largest difference of the loss of the decoder before a step, relative to the first."""
     prediction: float
+    """Root mean square difference of the predictions, relative to the deviation of the training
+    spectra."""
     r2: float | None
     r2_sequential: float | None
+    """R2 of the left-out spectrum by both; None if it is constant."""
 
 
 @dataclass(frozen=True)
 class MiddleFold(Kernels):
-    """Fold without the middle level, which both methods run to its end at some wavelengths.
-
-    Attributes:
-        features: of the geodesics of the pipeline, of the first member at all wavelengths.
-        wavelengths: number of wavelengths, at most.
-    """
+    """Fold without the middle level, which both methods run to its end at some wavelengths."""
 
     features: Float[np.ndarray, "member fold pair wavelength feature"]
-    wavelengths: int
+    """Of the geodesics of the pipeline, of the first member at all wavelengths."""
+    wavelengths: int  # number of wavelengths, at most
 
     @classmethod
     def of(cls, kernels: Kernels, wavelengths: int) -> "MiddleFold":
@@ -102,9 +94,6 @@ class MiddleFold(Kernels):
 
         On a CPU this runs in one thread, which is fastest: networks of one row at a time gain
         nothing from several threads, and on a busy machine threads wait for each other.
-
-        Args:
-            report: called after every geodesic.
         """
         metric = Metric(self.learned.network.to(self.device.place, self.device.training))
         module = MetricModule(metric, self.middle)
@@ -126,9 +115,6 @@ class MiddleFold(Kernels):
         """Train a decoder by both methods, and predict the left-out spectrum with each.
 
         The matrix from the outputs of a decoder to a spectrum is that of the pipeline.
-
-        Args:
-            walked: features by the sequential method.
         """
         run = TrainingRun([self.fold], 1, self.device)
         decoders, history = PathDecoders.fit(self.series, self.stored, self.block, run)

@@ -30,18 +30,13 @@ Symbol = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class Rows:
-    """Boundary value problems, one a row, and their geometry.
+    """Boundary value problems, one a row, and their geometry."""
 
-    Attributes:
-        field: ln sqrt(g) and G, for solvers in torch.
-        wavelengths: chart units, for solvers in jax.
-        start, end: chart positions.
-    """
-
-    field: Field
-    wavelengths: Float[Tensor, "row"]
+    field: Field  # ln sqrt(g) and G, for solvers in torch
+    wavelengths: Float[Tensor, "row"]  # chart units, for solvers in jax
     start: Float[Tensor, "row"]
     end: Float[Tensor, "row"]
+    """Chart positions."""
 
     def __getitem__(self, chosen: Int[Tensor, "chosen"]) -> "Rows":
         """Some of the rows."""
@@ -158,13 +153,8 @@ def shoot(
     """First velocities from start to end, by Newton's method with the exact sensitivity.
 
     Guess and sensitivity are those of `geonode.geometry.solvers.shooting`. Half the error is left
-    to the integrator. A row that has arrived is not shot again.
-
-    Args:
-        integrate: the solver.
-        rows: what to join.
-        tolerance: of the solver.
-        error: largest |x(1) - target|, chart units.
+    to the integrator. A row that has arrived is not shot again. The error is the largest |x(1) -
+    target| in chart units.
     """
     place = rows.start.device
     fractions, weights = torch.tensor([(0.0, 0.0), *GUESS], dtype=torch.float64, device=place).T
@@ -193,13 +183,8 @@ def collocate(
 
     Nothing is shared with the methods of the package: collocation of order 4 with a residual
     control of its own (J. Kierzenka and L. F. Shampine, ACM Trans. Math. Softw. 27 (2001) 299) from
-    a straight first guess, and no use of the first integral.
-
-    Args:
-        field: the geometry of the rows, in float64 on the CPU.
-        start: chart positions at time 0.
-        end: chart positions at time 1; no row may end where it starts.
-        tolerance: of the collocation.
+    a straight first guess, and no use of the first integral. Rows are in float64 on the CPU; none
+    may end where it starts.
 
     Returns:
         The velocities, NaN where scipy finds none, and how often it asked for the geometry.

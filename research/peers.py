@@ -37,7 +37,7 @@ from geonode.geometry.metric import Metric
 from geonode.geometry.panels import Panels
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.machine import machine, usable_cores
+from geonode.machine import processor_and_versions, usable_cores
 from geonode.parameters_file import read_parameters
 from geonode.progress import bar
 from geonode.storage.document import write_json
@@ -63,23 +63,16 @@ SCIPY_SHARE = 307  # it solves one row in so many, as it takes milliseconds for 
 
 @dataclass(frozen=True)
 class Case:
-    """All ordered pairs of stations at all wavelengths, and the truth about them.
+    """All ordered pairs of stations at all wavelengths, and the truth about them."""
 
-    Attributes:
-        symbol: G for jax.
-        by_grid: first velocities from the network on, by a grid of so many nodes.
-        by_quadrature: the same without a grid, with so many nodes in every gap.
-        rows: on the network; wavelengths fastest.
-        velocity: x'(0).
-        sensitivity: of x(1) to x'(0).
-    """
-
-    symbol: Symbol
+    symbol: Symbol  # G for jax
     by_grid: Callable[[float], Float[Tensor, "row"]]
+    """First velocities from the network on, by a grid of so many nodes."""
     by_quadrature: Callable[[float], Float[Tensor, "row"]]
-    rows: Rows
-    velocity: Float[Tensor, "row"]
-    sensitivity: Float[Tensor, "row"]
+    """The same without a grid, with so many nodes in every gap."""
+    rows: Rows  # on the network; wavelengths fastest
+    velocity: Float[Tensor, "row"]  # x'(0)
+    sensitivity: Float[Tensor, "row"]  # of x(1) to x'(0)
 
     @classmethod
     def of(cls, metric: Metric, wavelengths: int, parameters: Parameters) -> "Case":
@@ -115,26 +108,18 @@ class Case:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the table: a solver, and what is known of it.
-
-    Attributes:
-        solver, note: names.
-        ladder: settings, loosest first; none if it cannot be run.
-        solve: from a setting to the first velocities of the rows.
-        share: one row in so many is solved, and seconds are multiplied by it.
-        setting: that suffices; None if there is none.
-        error: reached with it.
-        seconds: of every counted call.
-    """
+    """One line of the table: a solver, and what is known of it."""
 
     solver: str
     note: str
-    ladder: tuple[float, ...]
+    """Names."""
+    ladder: tuple[float, ...]  # settings, loosest first; none if it cannot be run
     solve: Callable[[float], Float[Tensor, "part"]]
-    share: int = 1
-    setting: float | None = None
-    error: float | None = None
-    seconds: tuple[float, ...] = ()
+    """From a setting to the first velocities of the rows."""
+    share: int = 1  # one row in so many is solved, and seconds are multiplied by it
+    setting: float | None = None  # that suffices; None if there is none
+    error: float | None = None  # reached with it
+    seconds: tuple[float, ...] = ()  # of every counted call
 
     def chosen(self, case: Case, error: float) -> "Entry":
         """The entry at its loosest setting that reaches the error, or why there is none."""
@@ -258,7 +243,7 @@ def main(
         case = Case.of(metric, wavelengths, parameters)
         ready = take_turns(case, entries_of(case, error), error, repeats)
         threads = {"usable_cores": usable_cores(), "threads": torch.get_num_threads()}
-        conditions = here.describe() | machine() | threads
+        conditions = here.describe() | processor_and_versions() | threads
     about = f"{len(case.velocity):,} rows, largest error {error:g}, {repeats} turns"
     table = results(ready).to_string(index=False, na_rep="", float_format="{:.3g}".format)
     typer.echo(f"{about}\n\n{table}")

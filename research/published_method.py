@@ -40,32 +40,20 @@ STEP_WEIGHTS = (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84)
 
 @dataclass(frozen=True)
 class SequentialGeodesic:
-    """Solved geodesic.
+    """Solved geodesic."""
 
-    Attributes:
-        v0: initial velocity.
-        trajectory: position at the 51 time points.
-        velocity: x' at these times.
-        features: final and mean position, length, maximum speed, wavelength.
-    """
-
-    v0: float
-    trajectory: Float[Tensor, "time"]
-    velocity: Float[Tensor, "time"]
-    features: Float[Tensor, "5"]
+    v0: float  # initial velocity
+    trajectory: Float[Tensor, "time"]  # position at the 51 time points
+    velocity: Float[Tensor, "time"]  # x' at these times
+    features: Float[Tensor, "5"]  # final and mean position, length, maximum speed, wavelength
 
 
 class SequentialSolver:
-    """Solver by shooting, one geodesic at a time.
-
-    Attributes:
-        metric: g at points (x, w).
-        calls: metric-network calls so far; the two points of a central difference are one call.
-    """
+    """Solver by shooting, one geodesic at a time."""
 
     def __init__(self, metric: MetricFunction) -> None:
         self.metric = metric
-        self.calls = 0
+        self.calls = 0  # of the metric; the two points of a central difference are one
 
     def christoffel(self, x: float, w: float) -> float:
         """Christoffel symbol 1/2 d/dx ln g by a central difference."""
@@ -136,11 +124,7 @@ class MetricModule(torch.nn.Module):
 
 
 class SequentialDecoder:
-    """Decoder of path features that is trained alone.
-
-    Attributes:
-        losses: mean squared error before every step.
-    """
+    """Decoder of path features that is trained alone."""
 
     def __init__(
         self,
@@ -151,12 +135,8 @@ class SequentialDecoder:
     ) -> None:
         """Train by Adam, with clipped gradients and rates of half a cosine wave.
 
-        Args:
-            first: weights before the training.
-            features: of the geodesics of the training pairs; they are standardised, and constant
-                ones are centred alone.
-            targets: standardised signal at their ends.
-            parameters: the block `decoders` of the parameters.
+        Features of the training pairs are standardised, constant ones centred alone; targets are
+        the standardised signal at their ends.
         """
         self._module = plain_module(first, 0).to(features)
         deviation, self._mean = torch.std_mean(features, dim=0, correction=0)

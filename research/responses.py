@@ -43,11 +43,7 @@ def responses(
 ) -> Float[Tensor, "series response level"]:
     """Responses by laws drawn at random, each with its own parameters.
 
-    Args:
-        draws: random numbers.
-        concentrations: levels of every series, at most 1.
-        count: number of responses of every series.
-        shares: shares of the laws.
+    Concentrations are at most 1; every law has its share.
     """
     series = len(concentrations)
     each = torch.arange(series, device=draws.device)

@@ -40,17 +40,12 @@ STANDARDISING = 6  # batches for the standardisation of the inputs
 
 
 class LeftOut(NamedTuple):
-    """Left-out spectra of simulated series of equally many levels.
+    """Left-out spectra of simulated series of equally many levels."""
 
-    Attributes:
-        levels: number of levels of a series; rows are folds, those of a series are neighbours.
-        evidence: one row per left-out spectrum.
-        spectra: the training spectra and, last, the left-out one.
-    """
-
-    levels: int
-    evidence: Evidence
+    levels: int  # number of levels of a series; rows are folds, those of a series are neighbours
+    evidence: Evidence  # one row per left-out spectrum
     spectra: Float[Tensor, "row level wavelength"]
+    """The training spectra and, last, the left-out one."""
 
     def squared_errors(self, weights: Float[Tensor, "row smoother"]) -> Float[Tensor, "row"]:
         """Squared errors of the averages with some weights, summed over wavelengths."""
@@ -61,19 +56,12 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True)
 class LearningParameters:
-    """Size of the learning.
+    """Size of the learning."""
 
-    Attributes:
-        seed: seed of the series and of the networks.
-        networks: number of networks to average.
-        width: width of their layers.
-        steps: steps of Adam.
-    """
-
-    seed: int
-    networks: int
-    width: int
-    steps: int
+    seed: int  # seed of the series and of the networks
+    networks: int  # number of networks to average
+    width: int  # width of their layers
+    steps: int  # steps of Adam
 
 
 def left_out(
@@ -104,11 +92,6 @@ def learn_rule(
     parameters: LearningParameters, device: torch.device, report: Progress = silent
 ) -> tuple[WeightRule, list[float]]:
     """Learn a rule from scratch.
-
-    Args:
-        parameters: size of the learning.
-        device: device to learn on.
-        report: called after every step.
 
     Returns:
         The rule, and at every step the mean logarithm of the error of its first network relative

@@ -41,14 +41,7 @@ class Mixtures(NamedTuple):
 
 
 def simulate_mixtures(draws: Draws, substances: int, samples: int, unknowns: int) -> Mixtures:
-    """Simulate a calibration of one or more substances, and unknowns.
-
-    Args:
-        draws: random numbers.
-        substances: number of substances.
-        samples: number of samples.
-        unknowns: number of unknowns.
-    """
+    """Simulate a calibration of one or more substances, and unknowns."""
     kind = int(draws.choice(DESIGNS, 1))
     nominal = _designed(draws, kind, substances, samples, unknowns)
     preparation = _perhaps(draws, 0.7, 5e-4, 0.02)

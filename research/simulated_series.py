@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from geonode.posterior.prior import WAVELENGTHS
+from geonode.posterior.prior import PRIOR_WAVELENGTHS
 from research.draws import Draws
 from research.responses import SHIFTING, responses, smooth_functions
 
@@ -34,28 +34,22 @@ WIDEST = 1e9  # ratio of the highest to the lowest positive level
 
 
 class SimulatedSeries(NamedTuple):
-    """Series with equally many levels.
+    """Series with equally many levels."""
 
-    Attributes:
-        concentrations: nominal levels, ascending; the highest is 1.
-        spectra: simulated spectra with all errors.
-    """
-
-    concentrations: Float[Tensor, "series level"]
-    spectra: Float[Tensor, "series level wavelength"]
+    concentrations: Float[Tensor, "series level"]  # nominal levels, ascending; the highest is 1
+    spectra: Float[Tensor, "series level wavelength"]  # simulated spectra with all errors
 
 
 def simulate(
-    draws: Draws, series: int, levels: int, wavelengths: int = WAVELENGTHS, errors: float = 1.0
+    draws: Draws,
+    series: int,
+    levels: int,
+    wavelengths: int = PRIOR_WAVELENGTHS,
+    errors: float = 1.0,
 ) -> SimulatedSeries:
     """Simulate concentration series.
 
-    Args:
-        draws: random numbers.
-        series: number of series.
-        levels: number of levels of every series.
-        wavelengths: number of wavelengths of every spectrum.
-        errors: factor of the largest errors of preparation, of the matrix and of drift.
+    `errors` is a factor of the largest errors of preparation, of the matrix and of drift.
     """
     nominal = designs(draws, series, levels)
     error = draws.log_uniform(series, 1, low=2e-3, high=0.08 * errors) * draws.chance(
@@ -71,13 +65,7 @@ def simulate(
 
 
 def designs(draws: Draws, series: int, levels: int) -> Float[Tensor, "series level"]:
-    """Concentrations of simulated series, ascending; the highest is 1.
-
-    Args:
-        draws: random numbers.
-        series: number of series.
-        levels: number of levels of every series.
-    """
+    """Concentrations of simulated series, ascending; the highest is 1."""
     place = torch.arange(levels, dtype=torch.float64, device=draws.device)[None]
     blank = draws.chance(BLANK, series, 1)
     step = place - blank.double()  # -1 is the blank

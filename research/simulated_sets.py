@@ -46,36 +46,23 @@ LABELS = dict.fromkeys(("signal", "axis"), "simulated") | dict.fromkeys(
 
 
 class Batch(NamedTuple):
-    """Simulated series of equally many levels.
+    """Simulated series of equally many levels."""
 
-    Attributes:
-        prior: prior whose rule is used.
-        levels: number of levels.
-        series: number of series.
-        errors: factor of their errors.
-        seed: seed of the series.
-    """
-
-    prior: Prior
-    levels: int
-    series: int
-    errors: float
-    seed: int
+    prior: Prior  # prior whose rule is used
+    levels: int  # number of levels
+    series: int  # number of series
+    errors: float  # factor of their errors
+    seed: int  # seed of the series
 
 
 class LeftOut(NamedTuple):
-    """A level that was left out.
+    """A level that was left out."""
 
-    Attributes:
-        inside: whether it is between the others.
-        ratios: |error| / deviation of its predicted spectrum.
-        more_likely: probability of the concentrations that are more likely than the true one; 1 if
-            that is out of range.
-    """
-
-    inside: bool
-    ratios: Float[np.ndarray, "wavelength"]
+    inside: bool  # whether it is between the others
+    ratios: Float[np.ndarray, "wavelength"]  # |error| / deviation of its predicted spectrum
     more_likely: float
+    """Probability of the concentrations that are more likely than the true one; 1 if that is out of
+    range."""
 
 
 def calibrated(
@@ -83,12 +70,8 @@ def calibrated(
 ) -> Prior:
     """Prior with newly calibrated half widths and masses.
 
-    Args:
-        prior: prior whose rule is used.
-        levels_of_each: approximate number of left-out levels for every number of levels.
-        seed: seed of the series, which must not have been used for learning.
-        report: called after every level.
-        processes: number of processes; the result does not depend on it.
+    The seed must not have been used for learning; the result does not depend on the number of
+    processes.
     """
     batches: list[Batch] = []
     for levels in LEVELS:

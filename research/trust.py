@@ -260,21 +260,16 @@ def geometric_mean(values: pd.Series) -> float:
 
 
 class MixtureFold(NamedTuple):
-    """Samples, and unknowns of known amounts.
+    """Samples, and unknowns of known amounts."""
 
-    Attributes:
-        kind: "simulated", a class of these, or the name of the table.
-        number: its seed, or `MEASURED`.
-        amounts, spectra: of the samples.
-        true, unknowns: amounts and spectra of the unknowns.
-    """
-
-    kind: str
-    number: int
+    kind: str  # "simulated", a class of these, or the name of the table
+    number: int  # its seed, or `MEASURED`
     amounts: np.ndarray
     spectra: np.ndarray
+    """Of the samples."""
     true: np.ndarray
     unknowns: np.ndarray
+    """Amounts and spectra of the unknowns."""
 
     @classmethod
     def of(cls, seed: int) -> "MixtureFold":

@@ -9,12 +9,12 @@ from stages.paths import DEVICE, METRICS
 def app(parameters: Parameters) -> str:
     """Choose the device and its precision, and describe this machine."""
     from geonode.compute.choice import choose
-    from geonode.machine import machine
+    from geonode.machine import processor_and_versions
     from geonode.storage.document import write_json
 
     device = choose(parameters.device, parameters.precision)
     write_json(DEVICE, device)
-    write_json(METRICS / "env.json", {**device, **machine()})
+    write_json(METRICS / "env.json", {**device, **processor_and_versions()})
     return "{device}: {name}, training {training}, geometry {geometry}".format(**device)
 
 

@@ -20,7 +20,7 @@ def app(parameters: Parameters) -> str:
     from geonode.estimation.model import SpectralModel
     from geonode.evaluation.baselines import BASELINES
     from geonode.evaluation.evaluate import (
-        CHOSEN,
+        CHOSEN_BASELINE,
         GEONODE,
         PUBLISHED,
         by_baselines,
@@ -48,7 +48,7 @@ def app(parameters: Parameters) -> str:
     calibrations = by_calibrations(series)
     rmse = {name: one.scores["rmse"] for name, one in classical.items()}
     best = BASELINES[int(first_smallest(np.array([rmse[name] for name in BASELINES])))]
-    chosen = rmse.get(CHOSEN)
+    chosen = rmse.get(CHOSEN_BASELINE)
     scores, held = ours.scores, ours.coverage
     content = {
         **scores,

@@ -21,7 +21,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float, Int
 
-from geonode.mixtures.partial_least_squares import ROUNDING, components, own_basis
+from geonode.spectra.partial_least_squares import ROUNDING, components, own_basis
 from geonode.spectra.series import Series
 from geonode.spectra.table import without_rounding
 from geonode.ties import first_largest, first_smallest
@@ -182,7 +182,7 @@ def wavelengths(concentrations: Concentrations, spectra: Spectra) -> Linear:
 
 
 def pls(concentrations: Concentrations, scores: Spectra) -> Linear:
-    """Partial least squares, as of `mixtures.partial_least_squares`.
+    """Partial least squares, as of `spectra.partial_least_squares`.
 
     Args:
         concentrations: of the samples.

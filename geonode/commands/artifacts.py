@@ -1,4 +1,4 @@
-"""Commands `geonode info` and `geonode verify`: artifacts of the pipeline and their state."""
+"""Command `geonode verify`: artifacts of the pipeline and their state."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -12,70 +12,54 @@ from geonode.progress import bar
 from geonode.terminal import aligned, tell
 
 if TYPE_CHECKING:
-    from geonode.storage.inventory import Entry
+    from geonode.storage.verified import Verified
 
 Folder = Annotated[Path, typer.Argument(help="Folder of artifacts.")]
 
 
-def info(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
-    """List the artifacts of the pipeline: arrays, sizes and state; and the store of models.
-
-    The exit status is 1 if an artifact is damaged.
-    """
-    from geonode.estimation.model_store import LARGEST_BYTES, ModelStore  # noqa: PLC0415
-    from geonode.storage.inventory import inventory  # noqa: PLC0415
-
-    found = inventory(folder)
-    store = ModelStore.of_user()
-    models = {entry.name: size for entry, size in store.entries().items()}
-    if as_json:
-        listed = [asdict(entry) | {"path": str(entry.path)} for entry in found]
-        echo_json({"artifacts": listed, "store": {"folder": str(store.folder), "models": models}})
-    else:
-        tell("\n\n".join("\n".join(_described(entry)) for entry in found))
-        sizes = f"{_sized(sum(models.values()))} of at most {_sized(LARGEST_BYTES)}"
-        tell(f"\n{store.folder or 'no store'}: {len(models)} learned models, {sizes}")
-    if damaged := [str(entry.path) for entry in found if entry.damage]:
-        found_wrong(f"{len(damaged)} of {len(found)} artifacts are damaged: {', '.join(damaged)}")
-
-
 def verify(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
-    """Read every byte of the artifacts, and report what is damaged or does not belong together.
+    """Read every byte of the artifacts; list their arrays and sizes, and what is wrong with them.
 
     Checked are the checksums, and that every artifact was made from the others that are there. NaN
-    and infinity are never written. The exit status is 1 if there are problems. Changed code,
-    parameters and files are reported by dvc status.
+    and infinity are never written. The store of learned models is listed too. The exit status is 1
+    if there are problems. Changed code, parameters and files are reported by dvc status.
     """
-    from geonode.storage import inventory  # noqa: PLC0415
+    from geonode.estimation.model_store import LARGEST_BYTES, ModelStore  # noqa: PLC0415
+    from geonode.storage import verified  # noqa: PLC0415
 
-    paths = inventory.artifacts(folder)
-    with bar("verifying", sum(map(inventory.size_of, paths))) as report:
-        problems = list(inventory.verify(folder, report))
+    with bar("verifying", sum(map(verified.size_of, verified.artifacts(folder)))) as report:
+        found = verified.verified(folder, report)
+    store = ModelStore.of_user()
+    models = {entry.name: size for entry, size in store.entries().items()}
+    problems = [problem for one in found for problem in one.problems]
     if as_json:
-        listed = [problem._asdict() | {"path": str(problem.path)} for problem in problems]
-        echo_json({"artifacts": list(map(str, paths)), "problems": listed})
+        listed = [
+            {
+                "path": str(one.path),
+                "bytes_on_disk": one.bytes_on_disk,
+                "arrays": [asdict(array) for array in one.arrays],
+            }
+            for one in found
+        ]
+        wrong = [problem._asdict() | {"path": str(problem.path)} for problem in problems]
+        of_store = {"folder": str(store.folder), "models": models}
+        echo_json({"artifacts": listed, "problems": wrong, "store": of_store})
     else:
-        for problem in problems:
-            tell(problem.message)
+        for one in found:
+            tell("\n".join(_described(one)))
+        sizes = f"{_sized(sum(models.values()))} of at most {_sized(LARGEST_BYTES)}"
+        tell(f"{store.folder or 'no store'}: {len(models)} learned models, {sizes}")
     if problems:
-        wrong = ", ".join(dict.fromkeys(str(problem.path) for problem in problems))
-        found_wrong(f"problems of {wrong}: {len(problems)}")
+        paths = ", ".join(dict.fromkeys(str(problem.path) for problem in problems))
+        found_wrong(f"problems of {paths}: {len(problems)}")
     if not as_json:
-        tell(f"all {len(paths)} artifacts are intact and belong together")
+        tell(f"all {len(found)} artifacts are intact and belong together")
 
 
-def _described(entry: "Entry") -> Iterator[str]:
-    yield f"{entry.path}: {entry.kind}"
-    if entry.damage:
-        yield f"  damaged: {entry.damage}"
-        return
-    ratio = entry.bytes_in_memory / entry.bytes_on_disk
-    yield (
-        f"  intact; {_sized(entry.bytes_on_disk)} on disk, {_sized(entry.bytes_in_memory)} "
-        f"uncompressed, ratio {ratio:.2f}"
-    )
-    if entry.dimensions:
-        yield "  " + ", ".join(f"{name} {size}" for name, size in entry.dimensions.items())
+def _described(one: "Verified") -> Iterator[str]:
+    """Lines about an artifact: its size, its problems and its arrays."""
+    yield f"{one.path}: {_sized(one.bytes_on_disk)}"
+    yield from (f"  {problem.message}" for problem in one.problems)
     rows = [
         (
             f"  {array.name}",
@@ -85,7 +69,7 @@ def _described(entry: "Entry") -> Iterator[str]:
             array.units,
             array.long_name,
         )
-        for array in entry.arrays
+        for array in one.arrays
     ]
     yield from aligned(rows)
 

@@ -44,7 +44,7 @@ def panel(
 
     require_destination("--out", out, ".csv", never=(folder,), overwrite=overwrite)
     import_early("geonode.evaluation.panel")
-    from geonode.evaluation.panel import PARTS, Panel  # noqa: PLC0415
+    from geonode.evaluation.panel import JOBS_OF_SERIES, Panel  # noqa: PLC0415
 
     given = {"preset": preset, "device": device}
     replaced = {key: name for key, name in given.items() if name is not None}
@@ -57,7 +57,7 @@ def panel(
     for name, error in found.failed.items():
         note(f"{name}: {error}")
     kind = "cpu" if found.batched else found.device.kind
-    processes = processes_for(PARTS * len(found.series), kind)
+    processes = processes_for(JOBS_OF_SERIES * len(found.series), kind)
     steps = sum(map(found.steps, found.series))
     with bar(f"scoring {len(found.series)} series", steps) as report:
         for name in found.score(report, processes):

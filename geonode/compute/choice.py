@@ -62,7 +62,7 @@ def require(kind: str) -> None:
 
 def _is_present(kind: str) -> bool:
     if kind == "cuda":
-        return _card() is not None
+        return first_card() is not None
     if kind == "mps" and sys.platform == "darwin":
         import torch  # noqa: PLC0415 - not where it can be avoided
 
@@ -71,10 +71,10 @@ def _is_present(kind: str) -> bool:
 
 
 def _name(kind: str) -> str:
-    return (_card() if kind == "cuda" else None) or processor()
+    return (first_card() if kind == "cuda" else None) or processor()
 
 
-def _card() -> str | None:
+def first_card() -> str | None:
     """Name of the first GPU that torch calls a CUDA device; None: there is none."""
     if AMD.exists():
         import torch  # noqa: PLC0415 - not where it can be avoided

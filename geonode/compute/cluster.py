@@ -52,7 +52,7 @@ NO_PAGES: dict[str, list[str]] = {
 PACKAGES = ("numpy", "torch", "zarr")  # whose versions affect the bytes of a result
 
 
-def _versions() -> dict[str, str]:
+def versions_here() -> dict[str, str]:
     """Versions that affect the bytes of a result: Python, packages, and the code of this one."""
     return {
         "Python": platform.python_version(),
@@ -61,24 +61,17 @@ def _versions() -> dict[str, str]:
     }
 
 
-VERSIONS = _versions()
+VERSIONS = versions_here()
 """Versions of this process at import time, as the code may change on the disk later."""
 
 
 class Session(NamedTuple):
-    """Expectations of a client of its workers.
+    """Expectations of a client of its workers."""
 
-    Attributes:
-        token: identity of one recipe of one client.
-        folder: working folder.
-        mark: a file in it, which proves that the disk is shared.
-        versions: versions that affect the bytes of a result, by name.
-    """
-
-    token: str
-    folder: Path
-    mark: Path
-    versions: dict[str, str]
+    token: str  # identity of one recipe of one client
+    folder: Path  # working folder
+    mark: Path  # a file in it, which proves that the disk is shared
+    versions: dict[str, str]  # versions that affect the bytes of a result, by name
 
     def require(self) -> None:
         """Refuse a worker whose results could differ from those of the client.
@@ -131,7 +124,7 @@ class Cluster(Engine):
         """Run every tile, see `Engine`; a tile whose worker dies is run again."""
         session = Session(uuid4().hex, Path.cwd(), self._mark, self._versions)
         # Submitted as a task, as the cluster recomputes lost tasks but not lost scattered data.
-        given = self._client.submit(_itself, recipe, pure=False)
+        given = self._client.submit(_given, recipe, pure=False)
         left, begun = iter(enumerate(tiles)), deque[Future]()
         with self._client.as_current():
             try:
@@ -158,12 +151,7 @@ class Cluster(Engine):
 
 
 def _result(future: Future, where: str) -> Any:
-    """Result of a tile.
-
-    Raises:
-        EngineError: the tile was given up.
-        Exception: raised by the tile.
-    """
+    """Result of a tile."""
     try:
         return future.result()
     except CancelledError as error:
@@ -215,11 +203,7 @@ def open_cluster(address: str | None, workers: int, scratch: Path) -> Iterator[C
 
 
 def _client_of(address: str) -> Client:
-    """Client of a running cluster.
-
-    Raises:
-        EngineError: there is no scheduler, it requires certificates, or it has no worker.
-    """
+    """Client of a running cluster."""
     try:
         # The client itself would wait forever for a listener that is no scheduler.
         asyncio.run(asyncio.wait_for(_require_scheduler(address), ANSWER_SECONDS))
@@ -266,7 +250,7 @@ def _kill(cluster: LocalCluster) -> None:
             os.kill(nanny.pid, signal.SIGKILL)
 
 
-_WORK: dict[str, Callable[[Any, Progress], Any]] = {}  # of this worker, by token; one at a time
+_RECIPES: dict[str, Callable[[Any, Progress], Any]] = {}  # of this worker, by token; one at a time
 
 
 def _on_worker(session: Session, recipe: Recipe[Any, Any], tile: Any) -> tuple[Any, int]:
@@ -277,15 +261,15 @@ def _on_worker(session: Session, recipe: Recipe[Any, Any], tile: Any) -> tuple[A
         nonlocal units
         units += done
 
-    if session.token not in _WORK:
+    if session.token not in _RECIPES:
         session.require()
     with chdir(session.folder), one_thread():
-        if session.token not in _WORK:
-            _WORK.clear()
-            _WORK[session.token] = recipe()
-        found = _WORK[session.token](tile, count)
+        if session.token not in _RECIPES:
+            _RECIPES.clear()
+            _RECIPES[session.token] = recipe()
+        found = _RECIPES[session.token](tile, count)
     return found, units
 
 
-def _itself(recipe: Recipe[Any, Any]) -> Recipe[Any, Any]:
+def _given(recipe: Recipe[Any, Any]) -> Recipe[Any, Any]:
     return recipe

@@ -19,29 +19,24 @@ from geonode.errors import ArtifactError, DeviceError
 from geonode.storage.document import read_json
 
 Rounding = Literal["tf32", "bfloat16"]
-T = TypeVar("T")
+Value = TypeVar("Value")
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Device:
-    """Device and its number formats.
-
-    Attributes:
-        kind, name: kind and name of the device.
-        training: format of networks in training, their losses and their gradients.
-        geometry: format of grids and geodesics.
-        rounding: format to which factors of products are rounded in training; None for none.
-        memory_mb: memory for the arrays of one batch or tile; None: that of the profile.
-    """
+    """Device and its number formats."""
 
     kind: DeviceKind
     name: str
-    training: torch.dtype
-    geometry: torch.dtype
+    """Kind and name of the device."""
+    training: torch.dtype  # format of networks in training, their losses and their gradients
+    geometry: torch.dtype  # format of grids and geodesics
     rounding: Rounding | None = None
+    """Format to which factors of products are rounded in training; None for none."""
     memory_mb: int | None = None
+    """Memory for the arrays of one batch or tile; None: that of the profile."""
 
     @property
     def products(self) -> torch.dtype:
@@ -94,9 +89,7 @@ class Device:
     ) -> "Device":
         """Inverse of `describe`.
 
-        Args:
-            description: as `describe` or `choose` returns it.
-            memory_mb: as for `resolve`.
+        `memory_mb` is that of `Device`.
 
         Raises:
             DeviceError: the device is absent (the document is from another machine), or torch does
@@ -123,9 +116,7 @@ class Device:
     def read(cls, path: Path, memory_mb: int | None = None) -> "Device":
         """Device that was chosen by the stage `probe`.
 
-        Args:
-            path: the file of the description.
-            memory_mb: as for `resolve`.
+        `memory_mb` is that of `Device`.
 
         Raises:
             MissingArtifactError, ArtifactError: the file is absent, or describes no device.
@@ -150,10 +141,7 @@ def resolve(
 ) -> Device:
     """Choose the device and its formats.
 
-    Args:
-        device: as for `choose`.
-        precision: as for `choose`.
-        memory_mb: memory for the arrays of one batch or tile; None: that of the profile.
+    Arguments are those of `choose`; for `memory_mb` see `Device`.
 
     Raises:
         DeviceError: as `choose`.
@@ -180,7 +168,7 @@ def all_alike(place: torch.device) -> list[torch.device]:
     return [torch.device("cuda", card) for card in range(count) if names[card] == names[0]]
 
 
-def moved(value: T, place: torch.device) -> T:
+def moved(value: Value, place: torch.device) -> Value:
     """Data class, tuple or dict, of any depth, whose tensors are on a device.
 
     Its tensors and arrays lie in one piece, as those that are read from a file: products of others
@@ -199,17 +187,14 @@ def moved(value: T, place: torch.device) -> T:
     elif is_dataclass(value) and not isinstance(value, type):
         names = (one.name for one in fields(value))
         found = replace(value, **{name: moved(getattr(value, name), place) for name in names})
-    return cast("T", found)
+    return cast("Value", found)
 
 
-def unless_out_of_memory(work: Callable[[], T], instead: str) -> T | None:
+def unless_out_of_memory(work: Callable[[], Value], instead: str) -> Value | None:
     """Result of a function; None if the GPU ran out of memory, which is freed then.
 
     Work is divided by the memory free at that time; other processes may take some of it later.
-
-    Args:
-        work: function that returns anything but None.
-        instead: description of the fallback, for the log.
+    `instead` is what the log says of the fallback; `work` must not return None.
     """
     try:
         return work()

@@ -36,8 +36,7 @@ Open = Callable[[], Shaped[np.ndarray, "..."]]
 class Engine(ABC):
     """Runs tiles.
 
-    Args:
-        scratch: folder for shared arrays; None: all tiles run in this process.
+    Arrays are shared by files in the folder `scratch`; None: all tiles run in this process.
     """
 
     def __init__(self, scratch: Path | None) -> None:

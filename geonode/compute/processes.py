@@ -32,15 +32,13 @@ MOST_ON_ACCELERATOR = 12
 FEWEST_FILES = 128
 """Files that a process must be allowed to open; torch passes every tensor through one."""
 
-Job = TypeVar("Job")
+Task = TypeVar("Task")
 
 
 def processes_for(jobs: int, device: str) -> int:
     """Number of processes for some jobs: one for every usable core, or fewer.
 
-    Args:
-        jobs: number of jobs.
-        device: kind of the device that all of them use.
+    All jobs use one kind of device.
     """
     cores = usable_cores()
     most = cores if device == "cpu" else min(cores, MOST_ON_ACCELERATOR)
@@ -62,11 +60,11 @@ def import_early(module: str) -> None:
 
 
 def finished(
-    work: Callable[[Job, Progress], Found],
-    jobs: Iterable[Job],
+    work: Callable[[Task, Progress], Found],
+    jobs: Iterable[Task],
     processes: int,
     report: Progress,
-) -> Iterator[tuple[Job, Found]]:
+) -> Iterator[tuple[Task, Found]]:
     """Yield every job with its result, in the order in which they finish.
 
     Args:
@@ -84,7 +82,7 @@ def finished(
             yield job, work(job, report)
         return
     with _pool(partial(_itself, work), work.__module__, processes, report) as pool:
-        running: dict[Future[Found], Job] = {}
+        running: dict[Future[Found], Task] = {}
         for job in jobs:
             running[_submitted(pool, job)] = job
             for future in [one for one in running if one.done()]:
@@ -153,14 +151,9 @@ def open_engine(
 def _pool(
     recipe: Recipe[Any, Any], module: str, processes: int, report: Progress
 ) -> Iterator[ProcessPoolExecutor]:
-    """Context with processes for `_work`; when it ends, also by an error, they have ended.
-
-    On Linux they are forked from one process that has imported the module of their work. That one
-    uses neither threads nor devices of torch, which no fork survives.
-
-    Raises:
-        EngineError: a process died, or none can be started.
-    """
+    """Context with processes for `_work`; when it ends, also by an error, they have ended."""
+    # On Linux they are forked from one process that has imported the module of their work. That one
+    # uses neither threads nor devices of torch, which no fork survives.
     _require_open_files()
     context = get_context("forkserver" if sys.platform == "linux" else "spawn")
     context.set_forkserver_preload([module])
@@ -195,11 +188,7 @@ def _pool(
 
 
 def _submitted(pool: ProcessPoolExecutor, job: Any) -> Future[Any]:
-    """Future of a job. A process may start here, and Ctrl-C waits until it is not half started.
-
-    Raises:
-        EngineError: no process can be started.
-    """
+    """Future of a job. A process may start here, and Ctrl-C waits until it is not half started."""
     pressed: list[int] = []
     is_main = current_thread() is main_thread()  # only this one may handle signals
     if is_main:
@@ -218,11 +207,7 @@ def _submitted(pool: ProcessPoolExecutor, job: Any) -> Future[Any]:
 
 
 def _require_open_files() -> None:
-    """Refuse a limit of open files at which processes could wait for each other for ever.
-
-    Raises:
-        EngineError: it is below `FEWEST_FILES`.
-    """
+    """Refuse a limit of open files at which processes could wait for each other for ever."""
     if sys.platform == "win32":
         return
     from resource import RLIMIT_NOFILE, getrlimit  # noqa: PLC0415 - not on Windows
@@ -283,5 +268,5 @@ def _work(job: Any) -> Any:
     return _WORK[0](job)
 
 
-def _itself(work: Callable[[Job, Progress], Found]) -> Callable[[Job, Progress], Found]:
+def _itself(work: Callable[[Task, Progress], Found]) -> Callable[[Task, Progress], Found]:
     return work

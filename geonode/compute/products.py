@@ -20,16 +20,13 @@ def fast_products(device: torch.device, *, tf32: bool = False) -> Iterator[None]
     On a CPU torch has two libraries for float32 matrices, MKL and oneDNN, and uses oneDNN only if
     it may round factors to bfloat16. On processors without bfloat16 instructions oneDNN computes in
     full single precision, on some of them twice as fast. A trial product decides, so that nothing
-    is rounded further than float32.
-
-    Args:
-        device: the device.
-        tf32: whether a CUDA device may round factors to 10 bits of mantissa.
+    is rounded further than float32. By `tf32` a CUDA device may round factors to 10 bits of
+    mantissa.
     """
     if device.type == "cuda":
         with _rounding(torch.backends.cuda.matmul, "tf32" if tf32 else "ieee"):
             yield
-    elif device.type == "cpu" and _onednn_is_exact():
+    elif device.type == "cpu" and onednn_is_exact():
         with _rounding(_MKLDNN.matmul, "bf16"):
             yield
     else:
@@ -48,7 +45,7 @@ def _rounding(library: Any, allowed: str) -> Iterator[None]:
 
 
 @cache
-def _onednn_is_exact() -> bool:
+def onednn_is_exact() -> bool:
     """Whether oneDNN keeps single precision when allowed to round."""
     if not _MKLDNN.is_available():
         return False

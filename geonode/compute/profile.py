@@ -10,8 +10,7 @@ from geonode.compute.choice import DeviceKind, choose
 from geonode.compute.kernels.available import usable
 from geonode.config import PrecisionParameters
 from geonode.errors import DeviceError
-from geonode.machine import machine as processor_and_versions
-from geonode.machine import usable_cores
+from geonode.machine import processor_and_versions, usable_cores
 
 DEFAULT = PrecisionParameters(training="float32", geometry="auto")
 
@@ -32,25 +31,16 @@ CARD_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Profile:
-    """Sizes and options of computations on a device.
+    """Sizes and options of computations on a device."""
 
-    Attributes:
-        batch_rows: network rows of the models of a batch.
-        batches: batches trained at the same time, each in its own thread; one except on a CPU.
-        tiles: grids of models, or their geodesics, computed at the same time, each in its own
-            thread.
-        memory_mb: memory for the arrays of one batch or tile, unless the parameter `memory_mb` is
-            set.
-        captured: whether training steps are captured as a CUDA graph if possible.
-        kernels: whether the kernels of this package are used.
-    """
-
-    batch_rows: int
-    batches: int
+    batch_rows: int  # network rows of the models of a batch
+    batches: int  # batches trained at the same time, each in its own thread; one except on a CPU
     tiles: int
+    """Grids of models, or their geodesics, computed at the same time, each in its own thread."""
     memory_mb: int
-    captured: bool
-    kernels: bool
+    """Memory for the arrays of one batch or tile, unless the parameter `memory_mb` is set."""
+    captured: bool  # whether training steps are captured as a CUDA graph if possible
+    kernels: bool  # whether the kernels of this package are used
 
 
 def profile_of(place: torch.device) -> Profile:
@@ -76,25 +66,15 @@ def _memory_mb(place: torch.device) -> int:
 
 @dataclass(frozen=True)
 class Present:
-    """Device of this machine.
+    """Device of this machine."""
 
-    Attributes:
-        kind: value of the parameter `device`.
-        name: name of the processor or GPU.
-        memory_bytes: memory of the GPU; None where memory is that of the machine.
-        automatic: whether `auto` chooses it.
-        training: default format of networks in training.
-        geometry: default format of grids and geodesics.
-        profile: profile of the device.
-    """
-
-    kind: DeviceKind
-    name: str
-    memory_bytes: int | None
-    automatic: bool
-    training: str
-    geometry: str
-    profile: Profile
+    kind: DeviceKind  # value of the parameter `device`
+    name: str  # name of the processor or GPU
+    memory_bytes: int | None  # memory of the GPU; None where memory is that of the machine
+    automatic: bool  # whether `auto` chooses it
+    training: str  # default format of networks in training
+    geometry: str  # default format of grids and geodesics
+    profile: Profile  # profile of the device
 
 
 def present() -> list[Present]:

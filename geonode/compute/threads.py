@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 from geonode.machine import usable_cores
 from geonode.progress import Progress, silent
 
-T = TypeVar("T")
+Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 MOST_THREADS = 4
@@ -54,18 +54,14 @@ def one_thread() -> Iterator[None]:
 
 
 def in_threads(
-    work: Callable[[Item], T], items: Iterable[Item], report: Progress = silent
-) -> list[T]:
+    work: Callable[[Item], Result], items: Iterable[Item], report: Progress = silent
+) -> list[Result]:
     """Results of a function in the order of the items, computed by one thread a core.
 
-    Inside of itself it takes one item at a time.
-
-    Args:
-        work: function of an item.
-        items: independent of each other.
-        report: called after every item.
+    Inside of itself it takes one item at a time. Items are independent of each other; `report` is
+    called after every one.
     """
-    cores, found = min(MOST_THREADS, usable_cores()), list[T]()
+    cores, found = min(MOST_THREADS, usable_cores()), list[Result]()
     if cores == 1 or hasattr(_HERE, "inside"):  # handing an item to a thread takes time
         for item in items:
             found.append(work(item))

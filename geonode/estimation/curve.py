@@ -47,7 +47,7 @@ from geonode.estimation.range import CURVE_NODES, knots_over_range, nodes_on_met
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.posterior_decoder import FoldPosterior, PosteriorDecoders
 from geonode.learning.predicted import Predicted
-from geonode.posterior.prior import WAVELENGTHS, Prior, packaged_prior
+from geonode.posterior.prior import PRIOR_WAVELENGTHS, Prior, packaged_prior
 from geonode.spectra.series import Series
 
 SCALE_DEVIATION = 0.2
@@ -208,7 +208,7 @@ def _covariance_at_knots(
     if predicted.even is not None:
         # Of the directions of as many wavelengths as the prior was learned with: how densely an
         # axis is sampled says nothing.
-        even = predicted.even * basis.shape[1] / WAVELENGTHS
+        even = predicted.even * basis.shape[1] / PRIOR_WAVELENGTHS
         disagreement = disagreement + even[:, None, None] * np.eye(directions)
     smallest = (SMALLEST_ERROR * float(np.ptp(training, axis=0).max())) ** 2
     size = np.trace(disagreement, axis1=1, axis2=2)[:, None, None] / directions + smallest

@@ -12,20 +12,18 @@ import numpy as np
 from jaxtyping import Float
 from scipy.interpolate import CubicSpline, PchipInterpolator, make_interp_spline
 
+from geonode.evaluation.scores import Levels, Spectra
 from geonode.learning.gaussian_process import GaussianProcess, fit_process
 from geonode.progress import Progress, silent
 from geonode.spectra.chart import Chart
 from geonode.ties import first_smallest
 
-Concentrations = Float[np.ndarray, "level"]
-Spectra = Float[np.ndarray, "level wavelength"]
-Positions = Float[np.ndarray, "level"]
 Targets = Float[np.ndarray, "target"]
-Predicted = Float[np.ndarray, "target wavelength"]
-Predictor = Callable[[Positions, Spectra, Targets], Predicted]
+SpectraAtTargets = Float[np.ndarray, "target wavelength"]
+Predictor = Callable[[Levels, Spectra, Targets], SpectraAtTargets]
 """Function of positions of training levels, their spectra, and positions to predict at."""
 
-TIE = 1e-12
+EQUAL_DISTANCE = 1e-12
 """Largest difference of equal distances (chart units), due to rounding."""
 
 FEWEST_TO_CHOOSE = 5
@@ -38,12 +36,12 @@ MOST_LEFT_OUT = 10
 # one baseline each
 
 
-def linear(train_positions: Positions, train_spectra: Spectra, positions: Targets) -> Predicted:
+def linear(train_positions: Levels, train_spectra: Spectra, positions: Targets) -> SpectraAtTargets:
     """Linear interpolation between neighbours, extrapolated by the first and the last line."""
     return make_interp_spline(train_positions, train_spectra, k=1)(positions)
 
 
-def pchip(train_positions: Positions, train_spectra: Spectra, positions: Targets) -> Predicted:
+def pchip(train_positions: Levels, train_spectra: Spectra, positions: Targets) -> SpectraAtTargets:
     """Monotone cubic Hermite interpolation, extrapolated by the first and the last cubic.
 
     Source: Fritsch and Butland, SIAM J. Sci. Stat. Comput. 5, 300 (1984).
@@ -52,29 +50,31 @@ def pchip(train_positions: Positions, train_spectra: Spectra, positions: Targets
 
 
 def natural_cubic(
-    train_positions: Positions, train_spectra: Spectra, positions: Targets
-) -> Predicted:
+    train_positions: Levels, train_spectra: Spectra, positions: Targets
+) -> SpectraAtTargets:
     """Cubic spline without curvature at its ends, extrapolated by straight lines."""
     spline = CubicSpline(train_positions, train_spectra, bc_type="natural")
     inside = np.clip(positions, train_positions[0], train_positions[-1])
     return spline(inside) + (positions - inside)[:, None] * spline(inside, 1)
 
 
-def nearest(train_positions: Positions, train_spectra: Spectra, positions: Targets) -> Predicted:
+def nearest(
+    train_positions: Levels, train_spectra: Spectra, positions: Targets
+) -> SpectraAtTargets:
     """Spectrum of the nearest level; of the lower level if two are equally near."""
     distance = np.abs(positions[:, None] - train_positions)
-    equal = distance <= distance.min(axis=1, keepdims=True) + TIE
+    equal = distance <= distance.min(axis=1, keepdims=True) + EQUAL_DISTANCE
     return train_spectra[np.argmax(equal, axis=1)]
 
 
-def mean(train_positions: Positions, train_spectra: Spectra, positions: Targets) -> Predicted:  # noqa: ARG001
+def mean(train_positions: Levels, train_spectra: Spectra, positions: Targets) -> SpectraAtTargets:  # noqa: ARG001
     """Mean of the training spectra at every position."""
     return np.tile(train_spectra.mean(axis=0), (len(positions), 1))
 
 
 def process_with_trend(
-    train_positions: Positions, train_spectra: Spectra, positions: Targets
-) -> Predicted:
+    train_positions: Levels, train_spectra: Spectra, positions: Targets
+) -> SpectraAtTargets:
     """Gaussian process about a straight line, to which the prediction reverts far outside.
 
     Length and noise maximise the restricted likelihood.
@@ -84,18 +84,18 @@ def process_with_trend(
 
 
 def low_rank_pchip(
-    train_positions: Positions, train_spectra: Spectra, positions: Targets
-) -> Predicted:
+    train_positions: Levels, train_spectra: Spectra, positions: Targets
+) -> SpectraAtTargets:
     """PCHIP of the leading scores of the training spectra, without the noise of the others.
 
     Scores belong to the singular vectors of the spectra about their mean. Their number is the one
     with the smallest leave-one-out error among the training spectra.
     """
-    centre, scores, basis = _scores(train_spectra)
+    centre, scores, basis = _principal_scores(train_spectra)
     levels = len(train_positions)
     ranks = min(levels - 2, scores.shape[1])
     others = np.array([[other for other in range(levels) if other != one] for one in range(levels)])
-    inner_centre, inner, inner_basis = _scores(scores[others])
+    inner_centre, inner, inner_basis = _principal_scores(scores[others])
     found = pchip_at(train_positions[others], inner, train_positions)
     # of every rank, by the leading scores
     by_rank = inner_centre + np.cumsum(found[..., None] * inner_basis, axis=1)[:, :ranks]
@@ -136,22 +136,15 @@ def pchip_at(
     return spectra[row, after] + share * width * (rise + (1 - share) * bend)
 
 
-def _scores(spectra: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean of spectra, their scores about it, and the orthonormal basis of the scores.
-
-    Scores have the inner products of the spectra, with at most one output per level.
-    """
+def _principal_scores(spectra: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean of spectra, scores about it with their inner products, and the orthonormal basis."""
     centre = spectra.mean(axis=-2, keepdims=True)
     left, singular, basis = np.linalg.svd(spectra - centre, full_matrices=False)
     return centre, left * singular[..., None, :], basis
 
 
-def _log_chart(levels: Concentrations) -> Chart:
-    """Logarithmic chart, or the nearest to it where a level has no logarithm.
-
-    With a level of zero it is asinh(c / kappa), with half the smallest positive level as kappa;
-    with a negative level it is the linear chart.
-    """
+def _log_chart(levels: Levels) -> Chart:
+    """Logarithmic chart, or the nearest to it where a level has no logarithm."""
     lowest = levels.min()
     if lowest > 0:
         return Chart.of("log", None, levels)
@@ -161,14 +154,12 @@ def _log_chart(levels: Concentrations) -> Chart:
 
 
 def _processes_on_own_charts(
-    concentrations: Concentrations, spectra: Spectra, targets: Targets
-) -> dict[str, Predicted]:
-    """Gaussian processes about a constant on charts of their own, to which they revert far outside.
-
-    A chart maps the ends of the training levels and of the level to predict to -1 and 1. Length
-    and noise maximise the restricted likelihood. Of the linear and the logarithmic chart, the one
-    with the larger likelihood makes the third prediction; the linear one if they are equal.
-    """
+    concentrations: Levels, spectra: Spectra, targets: Targets
+) -> dict[str, SpectraAtTargets]:
+    """Gaussian processes about a constant, to which they revert outside, on their own charts."""
+    # A chart maps the ends of the training levels and of the level to predict to -1 and 1. Length
+    # and noise maximise the restricted likelihood, and so does the chart of the third prediction;
+    # the linear one if both are equal.
     fits: dict[Chart, tuple[GaussianProcess, float]] = {}
     rows = []
     for target in targets:
@@ -202,15 +193,11 @@ BASELINES = (*ON_GIVEN_CHART, *PROCESSES)
 
 
 def predict_by_baselines(
-    given: Chart, concentrations: Concentrations, spectra: Spectra, targets: Targets
-) -> dict[str, Predicted]:
+    given: Chart, concentrations: Levels, spectra: Spectra, targets: Targets
+) -> dict[str, SpectraAtTargets]:
     """Predict spectra by all baselines, which are fitted once for all targets.
 
-    Args:
-        given: chart of the series.
-        concentrations: training levels, ascending, at least three.
-        spectra: their spectra.
-        targets: concentrations to predict at.
+    The levels ascend and are at least three; `given` is the chart of the series.
     """
     training, positions = given.position(concentrations), given.position(targets)
     on_chart = {
@@ -223,15 +210,11 @@ def predict_by_baselines(
 
 
 def left_out_predictions(
-    chart: Chart, levels: Concentrations, spectra: Spectra, report: Progress = silent
+    chart: Chart, levels: Levels, spectra: Spectra, report: Progress = silent
 ) -> dict[str, Spectra]:
     """Predict every spectrum from the others by every baseline.
 
-    Args:
-        chart: chart of the series.
-        levels: concentrations, ascending, one more than a baseline takes.
-        spectra: the measured spectra.
-        report: called after every fold.
+    The levels ascend, one more than a baseline takes; `report` is called after every fold.
 
     Returns:
         By baseline, row i is the spectrum predicted at level i with its row left out.
@@ -245,19 +228,14 @@ def left_out_predictions(
 
 
 def chosen_inside(
-    chart: Chart, levels: Concentrations, spectra: Spectra, report: Progress = silent
+    chart: Chart, levels: Levels, spectra: Spectra, report: Progress = silent
 ) -> list[str]:
     """Choose for every fold the baseline with the smallest leave-one-out error inside it.
 
-    This is the choice open to a careful user without the method under test. Two levels are left
-    out of a series together, one by the fold and one inside it. Either may be the fold, so that
-    every pair is predicted from the rest once.
-
-    Args:
-        chart: chart of the series.
-        levels: concentrations, ascending, at least five.
-        spectra: the measured spectra. Neither that of a fold nor its error counts in its choice.
-        report: called once for every level.
+    This is the choice open to a careful user without the method under test. Two levels are left out
+    of a series together, one by the fold and one inside it. Either may be the fold, so that every
+    pair is predicted from the rest once. The levels ascend and are at least five. Neither the
+    spectrum of a fold nor its error counts in its choice. `report` is called once for every level.
     """
     count = len(levels)
     # Whether a fold leaves out a level inside: all others, or `MOST_LEFT_OUT` evenly spaced.

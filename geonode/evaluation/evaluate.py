@@ -27,7 +27,7 @@ from geonode.evaluation.scores import (
     Levels,
     SeriesScores,
     Spectra,
-    coverage,
+    interval_coverage,
     series_scores,
     shares,
 )
@@ -40,7 +40,7 @@ from geonode.spectra.series import Series, level_names
 from geonode.storage.table import Column, Table
 
 GEONODE, PUBLISHED = "geonode", "published method"
-CHOSEN = "baseline chosen inside"
+CHOSEN_BASELINE = "baseline chosen inside"
 """Names of methods beside those of the registries `BASELINES` and `CALIBRATIONS`."""
 
 SMALLEST_BAND = 3
@@ -53,18 +53,12 @@ MERGED = 2  # neighbouring cells of a posterior per line of its table
 
 @dataclass(frozen=True)
 class LeftOutEstimates:
-    """Estimates of the concentration of every left-out spectrum by its fold.
+    """Estimates of the concentration of every left-out spectrum by its fold."""
 
-    Attributes:
-        levels: true concentrations.
-        found: estimates of all of them.
-        densities: concentrations, and posterior densities there (per unit of concentration), of
-            every level.
-    """
-
-    levels: Float[np.ndarray, "level"]
-    found: Estimates
+    levels: Float[np.ndarray, "level"]  # true concentrations
+    found: Estimates  # estimates of all of them
     densities: list[Float[np.ndarray, "2 cell"]]
+    """Concentrations, and posterior densities there (per unit of concentration), of every level."""
 
     def csv(self) -> str:
         """Posterior density of the concentration of every left-out level, as a table."""
@@ -119,12 +113,14 @@ def estimate_left_out(
     folds = leave_one_out(len(series.concentrations))[:-1]
     if given is None:
         given = posteriors_at_knots([(series, fold) for fold in folds], packaged_prior())
-    found = in_threads(partial(_left_out, series), zip(folds, given, strict=True), report)
+    found = in_threads(partial(_estimated_by_fold, series), zip(folds, given, strict=True), report)
     estimates, densities = zip(*found, strict=True)
     return LeftOutEstimates(series.concentrations, Estimates.joined(estimates), [*densities])
 
 
-def _left_out(series: Series, one: tuple[Fold, FoldPosterior]) -> tuple[Estimates, np.ndarray]:
+def _estimated_by_fold(
+    series: Series, one: tuple[Fold, FoldPosterior]
+) -> tuple[Estimates, np.ndarray]:
     """Estimate of the level that a fold leaves out, with its posterior by merged cells."""
     fold, given = one
     curve = Curve.of(series, fold, given=given)
@@ -139,23 +135,17 @@ def _left_out(series: Series, one: tuple[Fold, FoldPosterior]) -> tuple[Estimate
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Answers of a method for every level of a series, with that level left out, and their scores.
-
-    Attributes:
-        series: the measured series.
-        spectra: predicted spectra; None: it predicts none, or as follows says nothing.
-        half_width: half the width of their intervals of `PROBABILITIES`.
-        band: name and half width of the band to draw about the predictions.
-        estimates: estimated concentrations.
-        sets: their 90% sets.
-    """
+    """Answers of a method for every level of a series, left out in turn, and their scores."""
 
     series: Series
     spectra: Spectra | None = None
+    """Predicted spectra; None: it predicts none, or as follows says nothing."""
     half_width: Float[np.ndarray, "probability level wavelength"] | None = None
+    """Half the width of their intervals of `PROBABILITIES`."""
     band: tuple[str, Spectra] | None = None
-    estimates: Levels | None = None
-    sets: Sets | None = None
+    """Name and half width of the band to draw about the predictions."""
+    estimates: Levels | None = None  # estimated concentrations
+    sets: Sets | None = None  # their 90% sets
 
     @classmethod
     def of(
@@ -173,8 +163,7 @@ class Evaluation:
     def bands(self, bands: dict[str, tuple[float, float]]) -> dict[str, SeriesScores]:
         """Scores of parts of the axis of at least `SMALLEST_BAND` wavelengths.
 
-        Args:
-            bands: (low, high) by name, both included (unit of the axis).
+        Bands are (low, high) by name, both included (unit of the axis).
         """
         axis = self.series.axis
         inside = {name: (low <= axis) & (axis <= high) for name, (low, high) in bands.items()}
@@ -194,7 +183,7 @@ class Evaluation:
         """Coverage of the intervals of spectra, by probability in per cent; None without any."""
         if self.spectra is None or self.half_width is None:
             return None
-        return coverage(self.series.signal, self.spectra, self.half_width)
+        return interval_coverage(self.series.signal, self.spectra, self.half_width)
 
     @cached_property
     def concentrations(self) -> ConcentrationScores:
@@ -246,7 +235,7 @@ class Evaluation:
         return row
 
 
-Method = Callable[[Series, Progress], dict[str, Evaluation]]
+LeaveOneOut = Callable[[Series, Progress], dict[str, Evaluation]]
 """Leaves every level of a series out in turn; answers under one or several names."""
 
 
@@ -259,7 +248,9 @@ def by_baselines(series: Series, report: Progress = silent) -> dict[str, Evaluat
     predicted = left_out_predictions(*parts, report)
     if len(series.concentrations) >= FEWEST_TO_CHOOSE:
         names = chosen_inside(*parts, report)
-        predicted[CHOSEN] = np.stack([predicted[name][fold] for fold, name in enumerate(names)])
+        predicted[CHOSEN_BASELINE] = np.stack(
+            [predicted[name][fold] for fold, name in enumerate(names)]
+        )
     return {name: Evaluation(series, spectra) for name, spectra in predicted.items()}
 
 
@@ -284,17 +275,11 @@ def by_model(model: SpectralModel) -> dict[str, Evaluation]:
 
 @dataclass(frozen=True)
 class Learned:
-    """Geonode as `parameters` say, learned on the series; read from the store if it was before.
+    """Geonode as `parameters` say, learned on the series; read from the store if it was before."""
 
-    Attributes:
-        parameters: the blocks `metric`, `inner` and `decoders` are used.
-        device: device to train on.
-        given: of a series, as for `estimate_left_out`.
-    """
-
-    parameters: Parameters
+    parameters: Parameters  # the blocks `metric`, `inner` and `decoders` are used
     device: Device
-    given: list[FoldPosterior] | None = None
+    given: list[FoldPosterior] | None = None  # of a series, as for `estimate_left_out`
 
     def steps(self, levels: int) -> int:
         """Steps that are reported for a series of so many levels."""
@@ -315,22 +300,15 @@ class Learned:
 
 
 class Job(NamedTuple):
-    """A method to be evaluated on a series, maybe in another process.
-
-    Attributes:
-        name: name of the series.
-        series: series on its given chart, of four levels or more.
-        method: the method.
-        seed: seed of its networks; 0 without networks.
-    """
+    """A method to be evaluated on a series, maybe in another process."""
 
     name: str
-    series: Series
-    method: Method
-    seed: int = 0
+    series: Series  # series on its given chart, of four levels or more
+    method: LeaveOneOut
+    seed: int = 0  # seed of its networks; 0 without networks
 
 
-def rows_of(job: Job, report: Progress = silent) -> list[dict[str, Any]]:
+def score_rows(job: Job, report: Progress = silent) -> list[dict[str, Any]]:
     """Rows of the table of scores: one for every name under which the method answers.
 
     Returns:

@@ -21,7 +21,14 @@ from geonode.errors import GeonodeError
 from geonode.estimation.curve import posteriors_at_knots
 from geonode.estimation.model import SpectralModel
 from geonode.evaluation.baselines import BASELINES
-from geonode.evaluation.evaluate import CHOSEN, GEONODE, Job, Learned, classical, rows_of
+from geonode.evaluation.evaluate import (
+    CHOSEN_BASELINE,
+    GEONODE,
+    Job,
+    Learned,
+    classical,
+    score_rows,
+)
 from geonode.learning.folds import leave_one_out
 from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
@@ -38,36 +45,27 @@ COLUMNS = (
     *("concentration_error", "concentration_rmsep", "concentration_coverage90"),
     *("concentration_coverage90_interior", "concentration_coverage90_ends", "seconds", "error"),
 )
-"""Columns of the table: those of `rows_of`, and the message of a series without scores."""
+"""Columns of the table: those of `score_rows`, and the message of a series without scores."""
 
-PARTS = 2
+JOBS_OF_SERIES = 2
 """Independent jobs of every series, so that two processes help even with one."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Folder of series, and what is known of their scores.
+    """Folder of series, and what is known of their scores."""
 
-    Attributes:
-        parameters: parameters of all series.
-        device: device to train on, or to compute posteriors on where it is `batched`.
-        series: series to be scored, by name.
-        rows: rows of the table, by name of a series; one with the `error` if it has no scores.
-    """
-
-    parameters: Parameters
-    device: Device
-    series: dict[str, Series] = field(default_factory=dict)
+    parameters: Parameters  # parameters of all series
+    device: Device  # device to train on, or to compute posteriors on where it is `batched`
+    series: dict[str, Series] = field(default_factory=dict)  # series to be scored, by name
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Rows of the table, by name of a series; one with the `error` if it has no scores."""
 
     @classmethod
     def of(cls, folder: Path, parameters: Parameters) -> "Panel":
         """Read a folder. A series that cannot be read, or has too few levels, gets an error.
 
-        Args:
-            folder: folder for `parameters_of_folder`.
-            parameters: parameters of all series; `spectra` is for those without a file of their
-                own.
+        The parameter `spectra` is for series without a file of their own.
 
         Raises:
             ParameterError: a file of parameters is wrong.
@@ -106,9 +104,7 @@ class Panel:
     def score(self, report: Progress = silent, processes: int = 1) -> Iterator[str]:
         """Score all series, those with most work first, to keep all processes busy to the end.
 
-        Args:
-            report: called after every step.
-            processes: number of processes.
+        `report` is called after every step.
 
         Yields:
             Name of a series that now has its rows.
@@ -120,16 +116,14 @@ class Panel:
         parts: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in self.series}
         for job, found in finished(rows_or_error, self._jobs(learned), processes, report):
             parts[job.name].append(found)
-            if len(parts[job.name]) == PARTS:
+            if len(parts[job.name]) == JOBS_OF_SERIES:
                 errors = [rows for rows in parts[job.name] if "error" in rows[0]]
                 self.rows[job.name] = errors[0] if errors else list(chain(*parts[job.name]))
                 yield job.name
 
     def _jobs(self, learned: Learned) -> Iterator[Job]:
-        """Jobs of all series. A GPU computes posteriors in this process while others are at work.
-
-        It takes all folds of all series of one shape together: those of one do not fill it.
-        """
+        """Jobs of all series. A GPU computes posteriors here while other processes are at work."""
+        # All folds of all series of one shape together: those of one do not fill a GPU.
         work = {name: self.steps(name) * len(one.axis) for name, one in self.series.items()}
         shapes = defaultdict[tuple[int, ...], list[str]](list)
         for name in sorted(work, key=lambda name: -work[name]):
@@ -167,7 +161,7 @@ class Panel:
     def overview(self) -> pd.DataFrame:
         """The scores that matter, one row for every series, for the screen."""
         wide = self.table.pivot(index="series", columns="method")
-        methods = [GEONODE, CHOSEN, "pls", *BASELINES]
+        methods = [GEONODE, CHOSEN_BASELINE, "pls", *BASELINES]
         wide = wide.reindex(columns=pd.MultiIndex.from_product([COLUMNS, methods]))
         ours, rmse = wide.xs(GEONODE, axis=1, level=1), wide["rmse"].astype(float)
         baselines = rmse[[*BASELINES]]
@@ -181,7 +175,7 @@ class Panel:
             "best baseline": baselines.fillna(np.inf).idxmin(axis=1).where(best.notna()),
             "its RMSE": best,
             "ratio": rmse[GEONODE] / best,
-            "skill": 1 - rmse[GEONODE] / rmse[CHOSEN],
+            "skill": 1 - rmse[GEONODE] / rmse[CHOSEN_BASELINE],
             "coverage 90%": ours.coverage90,
             "concentration error": ours.concentration_error,
             "by PLS": wide["concentration_error", "pls"],
@@ -201,6 +195,6 @@ class Panel:
 def rows_or_error(job: Job, report: Progress) -> list[dict[str, Any]]:
     """Rows of a job, or one with the error that stopped it."""
     try:
-        return rows_of(job, report)
+        return score_rows(job, report)
     except GeonodeError as error:
         return [{"series": job.name, "error": str(error)}]

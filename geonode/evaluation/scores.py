@@ -19,7 +19,7 @@ FAINT = 0.01
 MEANINGLESS_IF_FAINT = ("r2", "peak_position_error")
 """Scores relative to the variance of the measured spectrum, or of a peak that may be noise."""
 
-ROUNDING = 1e-12
+CONSTANT_RANGE = 1e-12
 """Largest range of a constant spectrum, relative to its largest absolute value."""
 
 Axis = Float[np.ndarray, "wavelength"]
@@ -30,41 +30,27 @@ SpectrumScores = dict[str, float | None]
 
 
 class SeriesScores(TypedDict):
-    """Scores of a series of left-out spectra.
+    """Scores of a series of left-out spectra."""
 
-    Attributes:
-        q2: by the function `q2`.
-        mean_r2: mean over the folds that have an R2; None if none has.
-        undefined_r2: names of the other folds.
-        pooled_r2: 1 - sum SSE / sum SST over all folds; None if no spectrum varies.
-        interior_pooled_r2: `pooled_r2` without the lowest and the highest level, which are
-            extrapolated.
-        rmse: over all points.
-        folds: `spectrum_scores` by `level_names`.
-    """
-
-    q2: float | None
-    mean_r2: float | None
-    undefined_r2: list[str]
-    pooled_r2: float | None
+    q2: float | None  # by the function `q2`
+    mean_r2: float | None  # mean over the folds that have an R2; None if none has
+    undefined_r2: list[str]  # names of the other folds
+    pooled_r2: float | None  # 1 - sum SSE / sum SST over all folds; None if no spectrum varies
     interior_pooled_r2: float | None
-    rmse: float
-    folds: dict[str, SpectrumScores]
+    """`pooled_r2` without the lowest and the highest level, which are extrapolated."""
+    rmse: float  # over all points
+    folds: dict[str, SpectrumScores]  # `spectrum_scores` by `level_names`
 
 
 class Coverage(TypedDict):
-    """Shares of the measured points inside their intervals, and the mean half width.
-
-    Attributes:
-        all, interior, ends: share of the points of all levels, of those between the lowest and the
-            highest, and of these two.
-        half_width: mean half width over all points (signal unit).
-    """
+    """Shares of the measured points inside their intervals, and the mean half width."""
 
     all: float
     interior: float
     ends: float
-    half_width: float
+    """Share of the points of all levels, of those between the lowest and the highest, and of these
+    two."""
+    half_width: float  # mean half width over all points (signal unit)
 
 
 # one spectrum
@@ -73,10 +59,7 @@ class Coverage(TypedDict):
 def spectrum_scores(axis: Axis, measured: Spectrum, predicted: Spectrum) -> SpectrumScores:
     """Score one predicted spectrum.
 
-    Args:
-        axis: spectral axis, ascending, at least two wavelengths, evenly spaced or not.
-        measured: the measured spectrum.
-        predicted: the predicted spectrum, in the unit of the measured one.
+    The axis ascends, evenly or not, over at least two wavelengths; spectra have one unit.
 
     Returns:
         `r2` = 1 - SSE / SST over wavelengths, None if the measured spectrum is constant; `rmse`,
@@ -105,7 +88,7 @@ def spectrum_scores(axis: Axis, measured: Spectrum, predicted: Spectrum) -> Spec
 
 
 def _is_constant(values: Spectrum) -> bool:
-    return bool(np.ptp(values) <= ROUNDING * np.max(np.abs(values)))
+    return bool(np.ptp(values) <= CONSTANT_RANGE * np.max(np.abs(values)))
 
 
 # a series
@@ -119,13 +102,8 @@ def series_scores(
     A measured spectrum whose variance over wavelengths is zero, or below `FAINT` of the mean
     variance of the others, is faint: usually a blank. An error that lowers the R2 of a typical
     spectrum by 0.01 makes that of a faint one negative, and its peak may be noise. Its
-    `MEANINGLESS_IF_FAINT` scores are therefore None.
-
-    Args:
-        axis: spectral axis, ascending.
-        levels: concentration of every row.
-        measured: the measured spectra.
-        predicted: row i is the spectrum predicted with level i left out.
+    `MEANINGLESS_IF_FAINT` scores are therefore None. The axis ascends; row i is the spectrum
+    predicted with level i left out.
 
     Raises:
         SpectraError: the axis does not ascend, or a value is not finite.
@@ -172,17 +150,14 @@ def q2(measured: Spectra, predicted: Spectra) -> float | None:
     return 1 - float(np.sum((predicted - measured) ** 2)) / total if total > 0 else None
 
 
-def coverage(
+def interval_coverage(
     measured: Spectra,
     predicted: Spectra,
     half_width: Float[np.ndarray, "probability level wavelength"],
 ) -> dict[str, Coverage]:
     """Coverage of the intervals of `PROBABILITIES`, by their probability in per cent.
 
-    Args:
-        measured: the measured spectra, levels ascending, at least three.
-        predicted: row i is the spectrum predicted with level i left out.
-        half_width: half the width of the intervals about the predictions.
+    Levels ascend and are at least three; row i is predicted with level i left out.
     """
     error = np.abs(predicted - measured)
     found: dict[str, Coverage] = {}

@@ -18,17 +18,13 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Antiderivative:
-    """F with F(first node) = 0, for many functions on one set of nodes.
+    """F with F(first node) = 0, for many functions on one set of nodes."""
 
-    Attributes:
-        nodes: ascending.
-        integral, value, slope: F, f = F' and f' at the nodes.
-    """
-
-    nodes: Float[Tensor, "node"]
+    nodes: Float[Tensor, "node"]  # ascending
     integral: Float[Tensor, "node function"]
     value: Float[Tensor, "node function"]
     slope: Float[Tensor, "node function"]
+    """F, f = F' and f' at the nodes."""
 
     @classmethod
     def of(
@@ -92,10 +88,9 @@ class Antiderivative:
 
 
 class _Quartic(NamedTuple):
-    """Rise of F above the start of a cell, c1 t + c2 t^2 + c3 t^3 + c4 t^4 at its fraction t.
+    """Rise of F above the start of a cell, c1 t + c2 t^2 + c3 t^3 + c4 t^4 at its fraction t."""
 
-    Made of f and f' alone: differences of F itself would cost three digits in float32.
-    """
+    # Of f and f' alone: differences of F itself would cost three digits in float32.
 
     c1: Tensor
     c2: Tensor

@@ -20,12 +20,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.errors import GeometryError
-from geonode.geometry.grid import Grid, moved
+from geonode.geometry.grid import Grid, matched
 from geonode.geometry.metric import Metric
 
-AXES = ("concentration", "wavelength")
+SIDES = ("concentration", "wavelength")
 FIRST_DEGREES = (24, 48)  # in concentration, and in wavelength, which most metrics need more of
-GROWTH = 1.5  # of a degree that was not enough
+DEGREE_GROWTH = 1.5  # of a degree that was not enough
 RANDOM_POINTS = 8  # in each direction
 SLACK = 10
 KEPT = 16  # matrices that are kept for the next metric of the same degrees
@@ -33,18 +33,14 @@ KEPT = 16  # matrices that are kept for the next metric of the same degrees
 
 @dataclass(frozen=True)
 class ChebyshevSource:
-    """Grids from a Chebyshev expansion: two small matrix products, however many nodes.
-
-    Attributes:
-        coefficients: of ln sqrt(g) for every model, `(degree_x, degree_w)`, float64. Each has the
-            degrees that it needs.
-        in_w: Chebyshev polynomials at the wavelengths of the series, float64.
-        calls: network calls that the expansion of a model cost, on average.
-    """
+    """Grids from a Chebyshev expansion: two small matrix products, however many nodes."""
 
     coefficients: Sequence[Float[Tensor, "..."]]
+    """Of ln sqrt(g) for every model, `(degree_x, degree_w)`, float64. Each has the degrees that it
+    needs."""
     in_w: Float[Tensor, "degree_w wavelength"]
-    calls: int
+    """Chebyshev polynomials at the wavelengths of the series, float64."""
+    calls: int  # network calls that the expansion of a model cost, on average
 
     @classmethod
     def of(
@@ -64,7 +60,7 @@ class ChebyshevSource:
         expansions = [expand(metric[model], tolerance, largest_degree, model) for model in models]
         coefficients = [found for found, _ in expansions]
         degree = max(part.shape[1] for part in coefficients)
-        in_w = polynomials(moved(wavelengths, coefficients[0]), degree).T
+        in_w = polynomials(matched(wavelengths, coefficients[0]), degree).T
         calls = sum(calls for _, calls in expansions) // len(expansions)
         return cls(coefficients, in_w, calls)
 
@@ -135,12 +131,12 @@ def expand(
             if tail > tolerance:
                 if degrees[axis] == largest_degree:
                     raise GeometryError(
-                        f"the metric of model {model} is too sharp in {AXES[axis]}: at degree "
+                        f"the metric of model {model} is too sharp in {SIDES[axis]}: at degree "
                         f"{largest_degree} its Chebyshev expansion is still off by about "
                         f"{tail:.1e}, expected at most {tolerance:g}; raise "
                         "christoffel.largest_degree or metric.smoothness_weight"
                     )
-                degrees[axis] = min(math.ceil(GROWTH * degrees[axis]), largest_degree)
+                degrees[axis] = min(math.ceil(DEGREE_GROWTH * degrees[axis]), largest_degree)
 
 
 def polynomials(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "point degree"]:
@@ -157,11 +153,6 @@ def differentiation(
 
     T_n' is 2 n times the sum of the T_k with k < n and n - k odd, T_0 by half (J. C. Mason and
     D. C. Handscomb, Chebyshev Polynomials, 2003, section 2.4.5).
-
-    Args:
-        count: number of coefficients.
-        device: where the matrix is.
-        dtype: its format.
     """
     k, n = (torch.arange(count, device=device)[at] for at in ((slice(None), None), (None,)))
     matrix = torch.where((n > k) & ((n - k) % 2 == 1), 2 * n, 0).to(dtype)

@@ -29,15 +29,10 @@ class Field(Protocol):
 
 @dataclass(frozen=True)
 class NetworkField:
-    """One metric network: exact, and a network call for every position.
+    """One metric network: exact, and a network call for every position."""
 
-    Attributes:
-        metric: a single model.
-        wavelengths: of every row, chart units.
-    """
-
-    metric: Metric
-    wavelengths: Float[Tensor, "row"]
+    metric: Metric  # a single model
+    wavelengths: Float[Tensor, "row"]  # of every row, chart units
 
     def __call__(
         self, positions: Float[Tensor, "row point"]
@@ -54,15 +49,10 @@ class NetworkField:
 
 @dataclass(frozen=True)
 class GridField:
-    """One grid, looked up: a gather and a few products for every position.
+    """One grid, looked up: a gather and a few products for every position."""
 
-    Attributes:
-        grid: of one model.
-        columns: column of the grid that every row reads.
-    """
-
-    grid: Grid
-    columns: Int[Tensor, "row"]
+    grid: Grid  # of one model
+    columns: Int[Tensor, "row"]  # column of the grid that every row reads
 
     def __call__(
         self, positions: Float[Tensor, "row point"]

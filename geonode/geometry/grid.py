@@ -16,17 +16,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Grid:
-    """Geometry of one (member, fold) model on nodes times wavelengths.
+    """Geometry of one (member, fold) model on nodes times wavelengths."""
 
-    Attributes:
-        positions: ascending chart positions of the nodes, from -1 to 1.
-        log_sqrt: ln sqrt(g).
-        symbol: the Christoffel symbol, its derivative with respect to position.
-    """
-
-    positions: Float[Tensor, "node"]
-    log_sqrt: Float[Tensor, "node wavelength"]
+    positions: Float[Tensor, "node"]  # ascending chart positions of the nodes, from -1 to 1
+    log_sqrt: Float[Tensor, "node wavelength"]  # ln sqrt(g)
     symbol: Float[Tensor, "node wavelength"]
+    """The Christoffel symbol, its derivative with respect to position."""
 
     @cached_property
     def bend(self) -> Float[Tensor, "node wavelength"]:
@@ -75,23 +70,19 @@ class Grid:
     def to(self, like: Float[Tensor, "..."]) -> "Grid":
         """A copy in the format and on the device of a tensor."""
         parts = (self.positions, self.log_sqrt, self.symbol)
-        return Grid(*(moved(part, like) for part in parts))
+        return Grid(*(matched(part, like) for part in parts))
 
 
 class _Cells(NamedTuple):
-    """Cells of the nodes in which points lie.
-
-    Attributes:
-        cell: index of the first node.
-        columns: wavelengths that are read.
-        width: from the first node to the second.
-        fraction: place of the point in the cell.
-    """
+    """Cells of the nodes in which points lie."""
 
     cell: Int[Tensor, "#row point"]
-    columns: Int[Tensor, "row 1"]
+    """Index of the first node."""
+    columns: Int[Tensor, "row 1"]  # wavelengths that are read
     width: Float[Tensor, "#row point"]
+    """From the first node to the second."""
     fraction: Float[Tensor, "#row point"]
+    """Place of the point in the cell."""
 
     def cubic(
         self, values: Float[Tensor, "node wavelength"], slopes: Float[Tensor, "node wavelength"]
@@ -111,7 +102,7 @@ def uniform_nodes(
     return torch.linspace(-1, 1, resolution, device=device, dtype=dtype)
 
 
-def moved(tensor: Float[Tensor, "*shape"], like: Float[Tensor, "..."]) -> Float[Tensor, "*shape"]:
+def matched(tensor: Float[Tensor, "*shape"], like: Float[Tensor, "..."]) -> Float[Tensor, "*shape"]:
     """A copy on the device and in the format of a float64 tensor.
 
     Moved before it is widened: a device without float64 cannot do both at once.

@@ -15,25 +15,18 @@ from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.spectra.chart import Chart
-from geonode.storage.lineage import NOTHING
+from geonode.storage.lineage import NO_INPUTS
 from geonode.storage.weights import read_weights, write_weights
 
 
 @dataclass(frozen=True)
 class LearnedMetrics:
-    """Metrics of every (member, fold).
+    """Metrics of every (member, fold)."""
 
-    Attributes:
-        network: metric networks in the order (member, fold).
-        charts: the concentration chart of every fold, on which its metrics live.
-        inner: metrics of the inner folds; None without them.
-        left_out: levels that every fold leaves out, of inner folds.
-    """
-
-    network: Perceptron
-    charts: list[Chart]
-    inner: "LearnedMetrics | None" = None
-    left_out: tuple[tuple[int, ...], ...] = ()
+    network: Perceptron  # metric networks in the order (member, fold)
+    charts: list[Chart]  # the concentration chart of every fold, on which its metrics live
+    inner: "LearnedMetrics | None" = None  # metrics of the inner folds; None without them
+    left_out: tuple[tuple[int, ...], ...] = ()  # levels that every fold leaves out, of inner folds
 
     @property
     def members(self) -> int:
@@ -57,9 +50,7 @@ class LearnedMetrics:
     def require_inner(self, path: Path, left_out: tuple[tuple[int, ...], ...]) -> None:
         """Refuse metrics of other inner folds than those at hand.
 
-        Args:
-            path: of the artifact, for the message.
-            left_out: levels that every inner fold leaves out; none without inner folds.
+        `left_out` are the levels that every inner fold leaves out; none without inner folds.
 
         Raises:
             ArtifactError: naming the artifact.
@@ -71,12 +62,10 @@ class LearnedMetrics:
                 f"{len(left_out)} that the block inner of the parameters asks for; run `dvc repro`"
             )
 
-    def write(self, path: Path, made_from: Mapping[str, str] = NOTHING) -> None:
+    def write(self, path: Path, made_from: Mapping[str, str] = NO_INPUTS) -> None:
         """Write as an artifact.
 
-        Args:
-            path: of the artifact.
-            made_from: as `consistent_artifacts` yields it.
+        `made_from` is what `consistent_artifacts` yields.
 
         Raises:
             ArtifactError: it cannot be written; an older one is then intact.

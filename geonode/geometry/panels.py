@@ -19,18 +19,15 @@ from geonode.geometry.stations import Stations
 
 @dataclass(frozen=True)
 class Panels:
-    """Quadrature between neighbouring concentrations, for models with charts of their own.
-
-    Attributes:
-        positions: ascending chart positions of the concentrations.
-        nodes, weights: quadrature in every gap between two of them.
-        differentiation: matrix from values at the nodes of a gap to the slope of their polynomial.
-    """
+    """Quadrature between neighbouring concentrations, for models with charts of their own."""
 
     positions: Float[Tensor, "model concentration"]
+    """Ascending chart positions of the concentrations."""
     nodes: Float[Tensor, "model panel node"]
     weights: Float[Tensor, "model panel node"]
+    """Quadrature in every gap between two of them."""
     differentiation: Float[Tensor, "model panel node node"]
+    """Matrix from values at the nodes of a gap to the slope of their polynomial."""
 
     @classmethod
     def between(
@@ -41,10 +38,8 @@ class Panels:
     ) -> "Panels":
         """Gauss-Legendre panels between neighbouring positions.
 
-        Args:
-            positions: ascending.
-            nodes: number of nodes of a panel.
-            gaps: widths of the panels, where the format of the positions may not resolve them.
+        Positions ascend. Widths of the panels are given where the format of the positions may not
+        resolve them.
         """
         points, weights = np.polynomial.legendre.leggauss(nodes)
         rule = [
@@ -78,21 +73,13 @@ class Panels:
 
 @dataclass(frozen=True)
 class PanelMetric:
-    """Metrics on panels.
-
-    Attributes:
-        panels: where.
-        metric: g at the nodes.
-        inside: sqrt(g) at the nodes.
-        ends: sqrt(g) at the concentrations.
-        wavelengths: charted.
-    """
+    """Metrics on panels."""
 
     panels: Panels
-    metric: Float[Tensor, "model panel node wavelength"]
-    inside: Float[Tensor, "model panel node wavelength"]
-    ends: Float[Tensor, "model concentration wavelength"]
-    wavelengths: Float[Tensor, "wavelength"]
+    metric: Float[Tensor, "model panel node wavelength"]  # g at the nodes
+    inside: Float[Tensor, "model panel node wavelength"]  # sqrt(g) at the nodes
+    ends: Float[Tensor, "model concentration wavelength"]  # sqrt(g) at the concentrations
+    wavelengths: Float[Tensor, "wavelength"]  # charted
 
     def stations(self) -> Stations:
         """Stations of the geodesics between the concentrations."""
@@ -112,11 +99,9 @@ class PanelMetric:
 
 
 def _differentiation(points: np.ndarray) -> np.ndarray:
-    """Matrix from values at points to the derivative of their interpolating polynomial there.
-
-    Source: J.-P. Berrut and L. N. Trefethen, Barycentric Lagrange interpolation, SIAM Review 46
-    (2004), section 9.3.
-    """
+    """Matrix from values at points to the derivative of their interpolating polynomial there."""
+    # J.-P. Berrut and L. N. Trefethen, Barycentric Lagrange interpolation, SIAM Review 46 (2004),
+    # 9.3.
     gaps = points[:, None] - points[None, :] + np.eye(len(points))
     weights = 1 / gaps.prod(axis=1)
     matrix = weights[None, :] / weights[:, None] / gaps

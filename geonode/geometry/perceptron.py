@@ -18,24 +18,17 @@ CACHED_ROWS = 2048
 
 @dataclass(frozen=True)
 class Perceptron:
-    """Independent perceptrons with tanh between linear layers.
+    """Independent perceptrons with tanh between linear layers."""
 
-    Attributes:
-        weights: one tensor a layer, `(model, inputs, outputs)`.
-        biases: one tensor a layer, `(model, 1, outputs)`.
-    """
-
-    weights: tuple[Tensor, ...]
-    biases: tuple[Tensor, ...]
+    weights: tuple[Tensor, ...]  # one tensor a layer, `(model, inputs, outputs)`
+    biases: tuple[Tensor, ...]  # one tensor a layer, `(model, 1, outputs)`
 
     @classmethod
     def initial(cls, sizes: Sequence[int], seeds: Sequence[tuple[int, ...]]) -> "Perceptron":
         """Xavier-uniform weights and zero biases, in float32 on the CPU.
 
-        Args:
-            sizes: width of every layer, inputs first.
-            seeds: one tuple of integers a model. A model's weights depend on its own seed alone
-                and are the same on every device.
+        `sizes` are the widths of all layers, inputs first. A model's weights depend on its own seed
+        alone and are the same on every device.
 
         Source: X. Glorot and Y. Bengio, AISTATS 2010, equation 16.
         """

@@ -13,17 +13,15 @@ from geonode.errors import GeometryError
 class BoundaryValueProblem:
     """x'' = -G(x, w) x'^2 on t in [0, 1] with x(0) = source and x(1) = target, for every pair.
 
-    Attributes:
-        stations: ascending chart positions between which geodesics run, in [-1, 1].
-        source, target: index of the station at which each geodesic starts and ends; they differ.
-
     Raises:
         GeometryError: stations are out of order, equal in their number format, or off the chart.
     """
 
     stations: Float[Tensor, "station"]
+    """Ascending chart positions between which geodesics run, in [-1, 1]."""
     source: Int[Tensor, "pair"]
     target: Int[Tensor, "pair"]
+    """Index of the station at which each geodesic starts and ends; they differ."""
 
     def __post_init__(self) -> None:
         """Refuse stations that would lead to empty paths or off the grid."""
@@ -50,21 +48,13 @@ def ordered_pairs(count: int) -> tuple[Int[Tensor, "pair"], Int[Tensor, "pair"]]
 
 @dataclass(frozen=True)
 class Solution:
-    """Solved boundary value problems, one row for each.
+    """Solved boundary value problems, one row for each."""
 
-    Attributes:
-        v0: velocity x'(0), chart units.
-        residual: x(1) that v0 leads to minus the target, chart units.
-        converged: whether a row reached its target within the tolerance.
-        iterations: corrections of v0 that the row took.
-        evaluations: positions at which the row asked for the geometry.
-    """
-
-    v0: Float[Tensor, "*rows"]
-    residual: Float[Tensor, "*rows"]
-    converged: Bool[Tensor, "*rows"]
-    iterations: Int[Tensor, "*rows"]
-    evaluations: Int[Tensor, "*rows"]
+    v0: Float[Tensor, "*rows"]  # velocity x'(0), chart units
+    residual: Float[Tensor, "*rows"]  # x(1) that v0 leads to minus the target, chart units
+    converged: Bool[Tensor, "*rows"]  # whether a row reached its target within the tolerance
+    iterations: Int[Tensor, "*rows"]  # corrections of v0 that the row took
+    evaluations: Int[Tensor, "*rows"]  # positions at which the row asked for the geometry
 
 
 def converged(

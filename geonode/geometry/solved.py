@@ -23,7 +23,7 @@ from geonode.errors import ArtifactError, GeometryError
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.problem import BoundaryValueProblem, Solution, ordered_pairs
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.solvers.methods import METHODS
+from geonode.geometry.solvers.methods import SOLVERS
 from geonode.geometry.stations import FEATURES
 from geonode.geometry.stored import StoredGrids
 from geonode.geometry.verification import NetworkErrors, network_errors
@@ -31,7 +31,7 @@ from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, Parts
-from geonode.storage.lineage import NOTHING
+from geonode.storage.lineage import NO_INPUTS
 
 DIMS = ("member", "fold", "pair", "wavelength")
 # Memory of a row while it is solved in float64: 710 bytes measured by Newton's method, less in
@@ -43,34 +43,23 @@ BYTES_PER_ROW, BYTES_PER_TIME = 800, 20
 TABLES = 15
 # Endpoint errors on the network include the rounding of long sums, in units of the last place.
 ROUNDINGS = 32
-WORST = 3  # rows that an error names
+NAMED_ROWS = 3  # rows that an error names
 
 
 @dataclass
 class Summary:
-    """Counts and worst cases over all geodesics.
+    """Counts and worst cases over all geodesics."""
 
-    Attributes:
-        method: that solved them.
-        geodesics: rows solved.
-        unconverged: rows whose residual exceeds the tolerance, or is not finite.
-        evaluations: positions at which the method asked for the geometry.
-        residual_max: largest endpoint residual on the grid (chart units); NaN if one is.
-        endpoint_error_max: largest endpoint error of the checked rows on the network.
-        speed_drift_max: largest relative drift of their speed on the network.
-        checked_on_network: converged rows checked on the network in float64.
-        worst: residual and (member, fold, pair, wavelength) of the rows that miss most.
-    """
-
-    method: str
-    geodesics: int = 0
-    unconverged: int = 0
-    evaluations: int = 0
-    residual_max: float = 0.0
-    endpoint_error_max: float = 0.0
-    speed_drift_max: float = 0.0
-    checked_on_network: int = 0
+    method: str  # that solved them
+    geodesics: int = 0  # rows solved
+    unconverged: int = 0  # rows whose residual exceeds the tolerance, or is not finite
+    evaluations: int = 0  # positions at which the method asked for the geometry
+    residual_max: float = 0.0  # largest endpoint residual on the grid (chart units); NaN if one is
+    endpoint_error_max: float = 0.0  # largest endpoint error of the checked rows on the network
+    speed_drift_max: float = 0.0  # largest relative drift of their speed on the network
+    checked_on_network: int = 0  # converged rows checked on the network in float64
     worst: list[tuple[float, tuple[int, ...]]] = field(default_factory=list)
+    """Residual and (member, fold, pair, wavelength) of the rows that miss most."""
 
     def add(
         self, at: tuple[int, int], first: int, solution: Solution, errors: NetworkErrors
@@ -80,7 +69,7 @@ class Summary:
         count = int(missed.sum())
         lost = ~(solution.v0.isfinite() & residual.isfinite())
         sizes = torch.where(missed, residual.masked_fill(lost, torch.inf), -torch.inf)
-        largest = sizes.cpu().flatten().topk(min(WORST, count))
+        largest = sizes.cpu().flatten().topk(min(NAMED_ROWS, count))
         rows = [divmod(row, residual.shape[1]) for row in largest.indices.tolist()]
         worst: list[tuple[float, tuple[int, ...]]] = [
             (size, (*at, pair, first + wavelength))
@@ -99,7 +88,7 @@ class Summary:
         for name in ("residual_max", "endpoint_error_max", "speed_drift_max"):
             found = np.maximum(getattr(self, name), getattr(other, name))  # NaN, if there is one
             setattr(self, name, float(found))
-        self.worst = sorted(self.worst + other.worst, reverse=True)[:WORST]
+        self.worst = sorted(self.worst + other.worst, reverse=True)[:NAMED_ROWS]
 
     def metrics(self) -> dict[str, str | int | float]:
         """Document of counts and worst cases."""
@@ -123,37 +112,26 @@ class Geodesics:
     """What is solved: every ordered pair of levels at every wavelength for every (member, fold).
 
     First velocities are those of the method, and path features and trajectories follow from them.
-
-    Attributes:
-        grids: of the metrics.
-        learned: the metrics, to check samples against.
-        series: the levels and wavelengths.
-        chosen: indices of the wavelengths at which path features are stored, ascending.
-        parameters: the block `geodesics` of the parameters.
-        device: where to solve, and in which format.
     """
 
-    grids: StoredGrids
-    learned: LearnedMetrics
-    series: Series
+    grids: StoredGrids  # of the metrics
+    learned: LearnedMetrics  # the metrics, to check samples against
+    series: Series  # the levels and wavelengths
     chosen: Int[np.ndarray, "training"]
-    parameters: GeodesicsParameters
-    device: Device
+    """Indices of the wavelengths at which path features are stored, ascending."""
+    parameters: GeodesicsParameters  # the block `geodesics` of the parameters
+    device: Device  # where to solve, and in which format
 
     def solve(
         self,
         path: Path,
         report: Progress = silent,
         engine: Engine = LOCAL,
-        made_from: Mapping[str, str] = NOTHING,
+        made_from: Mapping[str, str] = NO_INPUTS,
     ) -> Summary:
         """Solve all of them, and store what is found.
 
-        Args:
-            path: of the artifact.
-            report: called after every model.
-            engine: solves the models, several at a time.
-            made_from: as `consistent_artifacts` yields it.
+        `report` is called after every model; the engine solves several at a time.
 
         Raises:
             GeometryError: more geodesics than allowed miss their target by more than the tolerance
@@ -192,11 +170,12 @@ class Geodesics:
             "training", series.axis[chosen], units=units, long_name=f"{axis} of the decoders"
         )
         shape = (learned.members, folds, len(source), len(series.axis))
-        writer.mapped("v0", DIMS, shape, "float64", units="1", long_name="initial velocity x'(0)")
-        writer.mapped(
-            "residual", DIMS, shape, "float64", units="1", long_name="x(1) minus the target"
-        )
-        writer.mapped("status", DIMS, shape, "uint8", units="1", long_name="0 where converged")
+        for name, dtype, long_name in (
+            ("v0", "float64", "initial velocity x'(0)"),
+            ("residual", "float64", "x(1) minus the target"),
+            ("status", "uint8", "0 where converged"),
+        ):
+            writer.mapped(name, DIMS, shape, dtype, units="1", long_name=long_name)
         writer.mapped(
             "features",
             (*DIMS[:3], "training", "feature"),
@@ -208,22 +187,17 @@ class Geodesics:
         if time_points := self.parameters.time_points:
             times = np.linspace(0, 1, time_points)
             writer.coordinate("time", times, units="1", long_name="affine parameter")
-            writer.stored_blocks(
+            writer.mapped(
                 "trajectory",
                 (*DIMS, "time"),
                 (*shape, time_points),
                 "float32",
                 units="1",
                 long_name="charted concentration x(t)",
-                block_dims=2,
             )
 
     def _require(self, summary: Summary) -> None:
-        """Refuse geodesics that miss their target, on the grid or on the network.
-
-        Raises:
-            GeometryError: with the count and the worst cases.
-        """
+        """Refuse geodesics that miss their target, on the grid or on the network."""
         tolerance, allowed = self.parameters.tolerance, self.parameters.allow_unconverged
         eps = torch.finfo(self.device.geometry).eps
         # A miss on the grid is a miss on the network too; the error of the grid comes on top.
@@ -244,12 +218,7 @@ class Geodesics:
 
 
 class _Solver:
-    """Solves the geodesics of one model after the other, and stores them.
-
-    Args:
-        parts: of the artifact.
-        wanted: what to solve.
-    """
+    """Solves the geodesics of one model after the other, and stores them."""
 
     def __init__(self, parts: Parts, wanted: Geodesics) -> None:
         device, learned, series = wanted.device, wanted.learned, wanted.series
@@ -261,8 +230,6 @@ class _Solver:
         self._positions = on_device(learned.positions(series.concentrations), place, dtype)
         self._times = on_device(np.linspace(0, 1, wanted.parameters.time_points), place, dtype)
         self._metric = learned.metric(device.reference)
-        self._tables = [parts.mapped(name) for name in ("v0", "residual", "status")]
-        self._features = parts.mapped("features")
 
     def __call__(self, model: int, report: Progress) -> Summary:
         """Solve all geodesics of a model; on a card that is short of memory some at a time."""
@@ -291,27 +258,28 @@ class _Solver:
                 f"the {column / 1e6:.3g} MB of one wavelength; raise memory_mb, or lower "
                 "christoffel.resolution"
             )
-        trajectories = np.empty((pairs, width, parameters.time_points), dtype=np.float32)
+        v0, residual = np.empty((2, pairs, width))
+        status = np.empty((pairs, width), np.uint8)
+        features = np.empty((pairs, len(chosen), len(FEATURES)), np.float32)
+        trajectory = np.empty((pairs, width, parameters.time_points), np.float32)
         for block in torch.arange(width).split(self._memory // column):
             columns = slice(int(block[0]), int(block[-1]) + 1)
             wavelengths = self._wavelengths[columns]
             closed_form = ClosedForm(grid.at_wavelengths(columns))
-            solution = METHODS[parameters.method](closed_form, problem, parameters)
-            missed = (~solution.converged).to(torch.uint8)
-            found = (solution.v0, solution.residual, missed)
-            for table, part in zip(self._tables, found, strict=True):
-                table[(*index, slice(None), columns)] = part.cpu()
+            solution = SOLVERS[parameters.method](closed_form, problem, parameters)
+            v0[:, columns] = solution.v0.cpu()
+            residual[:, columns] = solution.residual.cpu()
+            status[:, columns] = (~solution.converged).cpu()
             if parameters.time_points:
                 positions = closed_form.trajectories(problem, solution.v0, self._times)
-                trajectories[:, columns] = positions.float().cpu()
+                trajectory[:, columns] = positions.float().cpu()
             places = slice(*np.searchsorted(chosen, (columns.start, columns.stop)).tolist())
             if places.start < places.stop:
                 inside = torch.from_numpy(chosen[places] - columns.start).to(self._like.device)
                 stations = ClosedForm(closed_form.grid.at_wavelengths(inside)).stations(
                     problem.stations, wavelengths[inside]
                 )
-                _, features = stations.every_path(solution.v0[:, inside])
-                self._features[(*index, slice(None), places)] = features.cpu()
+                features[:, places] = stations.every_path(solution.v0[:, inside])[1].cpu()
             errors = network_errors(
                 self._metric[model],
                 closed_form,
@@ -322,10 +290,16 @@ class _Solver:
                 seed=model,
             )
             summary.add(index, columns.start, solution, errors)
+        found: dict[str, np.ndarray] = {
+            "v0": v0,
+            "residual": residual,
+            "status": status,
+            "features": features,
+        }
         if parameters.time_points:
-            self._parts.write("trajectory", index, trajectories)
-        for table in (*self._tables, self._features):
-            table.flush()
+            found["trajectory"] = trajectory
+        for name, table in found.items():
+            self._parts.write(name, index, table)
         return summary
 
 
@@ -334,10 +308,7 @@ def read_features(
 ) -> Float[np.ndarray, "member fold pair training feature"]:
     """The path features of all geodesics, mapped from the artifact and read-only.
 
-    Args:
-        path: of the artifact.
-        series: the levels and wavelengths.
-        chosen: indices of the wavelengths that decoders are trained at.
+    `chosen` are the indices of the wavelengths that decoders are trained at.
 
     Raises:
         MissingArtifactError, CorruptArtifactError: there is no artifact, or it is damaged.

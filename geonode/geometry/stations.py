@@ -21,22 +21,16 @@ over the path; w."""
 
 @dataclass(frozen=True)
 class Stations:
-    """Metrics at the stations between which geodesics run, and between neighbouring ones.
+    """Metrics at the stations between which geodesics run, and between neighbouring ones."""
 
-    Attributes:
-        positions: ascending chart positions.
-        length, moment: integrals of sqrt(g) and x sqrt(g) from one station to the next.
-        slowest: least sqrt(g) from one station to the next, both included.
-        root: sqrt(g) at the stations.
-        wavelengths: charted wavelengths of the columns.
-    """
-
-    positions: Float[Tensor, "*model station"]
+    positions: Float[Tensor, "*model station"]  # ascending chart positions
     length: Float[Tensor, "*model gap wavelength"]
     moment: Float[Tensor, "*model gap wavelength"]
+    """Integrals of sqrt(g) and x sqrt(g) from one station to the next."""
     slowest: Float[Tensor, "*model gap wavelength"]
-    root: Float[Tensor, "*model station wavelength"]
-    wavelengths: Float[Tensor, "wavelength"]
+    """Least sqrt(g) from one station to the next, both included."""
+    root: Float[Tensor, "*model station wavelength"]  # sqrt(g) at the stations
+    wavelengths: Float[Tensor, "wavelength"]  # charted wavelengths of the columns
 
     def __getitem__(self, model: int) -> "Stations":
         """Stations of one of several metrics."""
@@ -48,9 +42,7 @@ class Stations:
     ) -> Float[Tensor, "*model pair wavelength feature"]:
         """Path features in the order of `FEATURES`; of every model, and with gradients.
 
-        Args:
-            source: indices of stations.
-            target: those of others.
+        Source and target are indices of stations.
         """
         low, high = torch.minimum(source, target), torch.maximum(source, target)
         gap = torch.arange(self.length.shape[-2], device=low.device)
@@ -95,11 +87,9 @@ class Stations:
         return found, features.movedim(0, -1)
 
     def _join(self, upward: bool, given: bool, v0: Tensor, features: Tensor) -> None:
-        """Fill in the rows of all targets on one side of their source.
-
-        Those of a source are neighbours: their sums and minima are those of the source before and
-        of one gap more.
-        """
+        """Fill in the rows of all targets on one side of their source."""
+        # Those of a source are neighbours: their sums and minima are those of the source before and
+        # of one gap more.
         count = len(self.positions)
         length, moment = torch.zeros_like(self.root), torch.zeros_like(self.root)
         least = torch.full_like(self.root, torch.inf)

@@ -19,9 +19,8 @@ from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, Parts
-from geonode.storage.lineage import NOTHING
+from geonode.storage.lineage import NO_INPUTS
 
-DIMS = ("member", "fold", "node", "wavelength")
 ARRAYS = {
     "ln_sqrt_g": "ln sqrt(g)",
     "christoffel": "Christoffel symbol d ln sqrt(g) / dx",
@@ -38,7 +37,7 @@ def write_grids(
     check: Callable[[int, Grid], Found],
     report: Progress = silent,
     engine: Engine = LOCAL,
-    made_from: Mapping[str, str] = NOTHING,
+    made_from: Mapping[str, str] = NO_INPUTS,
 ) -> list[Found]:
     """Evaluate grids, store them, and check what was stored.
 
@@ -48,7 +47,7 @@ def write_grids(
         positions: nodes of the grids.
         learned: where they come from.
         series: for the coordinates.
-        check: called with every model and its grid, read again, where the grid was evaluated.
+        check: called with every model and its grid as stored, where the grid was evaluated.
         report: called after every grid.
         engine: evaluates, stores and checks.
         made_from: as `consistent_artifacts` yields it.
@@ -87,19 +86,18 @@ def _declare(
     writer.coordinate("position", nodes, units="1", long_name=long_name, dims=("node",))
     shape = (learned.members, folds, len(nodes), len(series.axis))
     for name, long_name in ARRAYS.items():
-        writer.stored_blocks(
-            name, DIMS, shape, "float32", units="1", long_name=long_name, block_dims=2
+        writer.mapped(
+            name,
+            ("member", "fold", "node", "wavelength"),
+            shape,
+            "float32",
+            units="1",
+            long_name=long_name,
         )
 
 
 class _Writer(Generic[Found]):
-    """Evaluates, stores and checks one grid after the other.
-
-    Args:
-        parts: of the artifact.
-        grid_of, positions, learned, check: as for `write_grids`, the positions on the CPU.
-        place: device to evaluate on.
-    """
+    """Evaluates, stores and checks one grid after the other."""
 
     def __init__(
         self,
@@ -115,11 +113,10 @@ class _Writer(Generic[Found]):
 
     def __call__(self, model: int, report: Progress) -> Found:
         index, grid = self._learned.index(model), self._grid_of(model, self._nodes)
-        stored = []
-        for name, table in zip(ARRAYS, (grid.log_sqrt, grid.symbol), strict=True):
-            self._parts.write(name, index, table.float().cpu().numpy())
-            stored.append(torch.from_numpy(self._parts.read(name, index)).to(self._nodes))
-        found = self._check(model, Grid(self._nodes, *stored))
+        stored = [table.float() for table in (grid.log_sqrt, grid.symbol)]
+        for name, table in zip(ARRAYS, stored, strict=True):
+            self._parts.write(name, index, table.cpu().numpy())
+        found = self._check(model, Grid(self._nodes, *(part.to(self._nodes) for part in stored)))
         report(1)
         return found
 
@@ -145,7 +142,7 @@ class StoredGrids:
         """The grid of one (member, fold), in the format and on the device of a tensor."""
         parts = (
             self._nodes,
-            self._artifact.read("ln_sqrt_g", index),
-            self._artifact.read("christoffel", index),
+            self._artifact["ln_sqrt_g"][index],
+            self._artifact["christoffel"][index],
         )
         return Grid(*(on_device(part.copy(), like.device, like.dtype) for part in parts))

@@ -31,15 +31,12 @@ class TrainablePerceptron(Perceptron):
     Values with gradients serve one backward pass, which has to come before they are computed anew;
     torch refuses it otherwise. Weights and biases are views of one tensor, which alone requires
     gradients, so that a step of an optimiser is a few operations whatever the number of layers.
-
-    Attributes:
-        joined: all weights, and after them all biases.
-        products: format in which layers are multiplied; biases are added in it, but parameters,
-            inputs, outputs and gradients keep that of `joined`.
     """
 
-    joined: Float[Tensor, "model parameter"]
+    joined: Float[Tensor, "model parameter"]  # all weights, and after them all biases
     products: torch.dtype
+    """Format in which layers are multiplied; biases are added in it, but parameters, inputs,
+    outputs and gradients keep that of `joined`."""
     _memory: dict[tuple[str, int], Tensor] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -119,7 +116,7 @@ class _Program(torch.autograd.Function):
             units = perceptron.workspace("value", layer, inputs.shape[1])
             torch.baddbmm(biases[layer], values[-1], weights[layer], out=units)
             values.append(_tanh_(units))
-        outputs = product(values[-1], weights[-1]) + biases[-1]
+        outputs = layer_product(values[-1], weights[-1]) + biases[-1]
         # torch keeps count of what is written to these, and refuses to go back after that
         ctx.save_for_backward(joined, *values, *weights)
         ctx.perceptron = perceptron
@@ -137,7 +134,7 @@ class _Program(torch.autograd.Function):
         of_weights, of_biases = parts[:layers], parts[layers:]
         error = outputs.to(perceptron.products)
         for layer in reversed(range(layers)):
-            of_weights[layer].copy_(product(values[layer].mT, error))
+            of_weights[layer].copy_(layer_product(values[layer].mT, error))
             torch.sum(error, 1, keepdim=True, dtype=joined.dtype, out=of_biases[layer])
             if layer:
                 below = perceptron.workspace("error", layer - 1, error.shape[1])
@@ -149,7 +146,7 @@ class _Program(torch.autograd.Function):
                 error = below
         of_inputs = None
         if ctx.needs_input_grad[1]:
-            of_inputs = product(error, weights[0].mT).to(outputs.dtype)
+            of_inputs = layer_product(error, weights[0].mT).to(outputs.dtype)
         return None, of_inputs, gradient
 
 
@@ -183,7 +180,7 @@ class _Kernels(torch.autograd.Function):
         return None, of_inputs, gradient
 
 
-def product(
+def layer_product(
     left: Float[Tensor, "model row inner"], right: Float[Tensor, "model inner column"]
 ) -> Float[Tensor, "model row column"]:
     """The product of matrices, a thin one by its transpose: A B = (B^T A^T)^T.

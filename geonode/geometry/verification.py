@@ -20,13 +20,13 @@ from torch import Tensor
 
 from geonode.errors import GeometryError
 from geonode.geometry.field import Field, NetworkField
-from geonode.geometry.grid import Grid, moved
+from geonode.geometry.grid import Grid, matched
 from geonode.geometry.metric import Metric
 from geonode.geometry.problem import BoundaryValueProblem, Solution
 from geonode.geometry.solvers.closed_form import ClosedForm
 
 CHECK_WAVELENGTHS = 32
-EDGE = (0.25, 0.5, 0.75)
+EDGE_FRACTIONS = (0.25, 0.5, 0.75)
 """Fractions of the first and last cells at which a grid is always checked: slopes of the symbol are
 one-sided there, and its errors largest."""
 
@@ -36,40 +36,30 @@ PANELS, NODES = 4, 12
 
 
 class CheckedGrid(NamedTuple):
-    """Outcome of the check of a grid.
-
-    Attributes:
-        log_sqrt, symbol: looked-up minus direct values, on the CPU.
-        lowest, highest: range of g over all concentrations and wavelengths (chart units).
-        variance: of g; nodes count by the length of chart that they stand for.
-        roughness: mean squared Christoffel symbol, 0 for a flat metric and the same for every
-            multiple of a metric; what `metric.smoothness_weight` penalises.
-    """
+    """Outcome of the check of a grid."""
 
     log_sqrt: Float[Tensor, "position wavelength"]
     symbol: Float[Tensor, "position wavelength"]
+    """Looked-up minus direct values, on the CPU."""
     lowest: float
     highest: float
-    variance: float
+    """Range of g over all concentrations and wavelengths (chart units)."""
+    variance: float  # of g; nodes count by the length of chart that they stand for
     roughness: float
+    """Mean squared Christoffel symbol, 0 for a flat metric and the same for every multiple of a
+    metric; what `metric.smoothness_weight` penalises."""
 
 
 @dataclass(frozen=True)
 class GridCheck:
-    """Comparison of the grid of a model with float64 calls of its network.
+    """Comparison of the grid of a model with float64 calls of its network."""
 
-    Attributes:
-        metric: the metrics of the grids in float64.
-        wavelengths: charted wavelengths of the columns of the grids.
-        positions: number of random positions between nodes to check, besides those in the cells at
-            both ends; all at the same `CHECK_WAVELENGTHS` random wavelengths.
-        tolerance: largest error of ln sqrt(g) and of the Christoffel symbol between nodes.
-    """
-
-    metric: Metric
-    wavelengths: Float[Tensor, "wavelength"]
+    metric: Metric  # the metrics of the grids in float64
+    wavelengths: Float[Tensor, "wavelength"]  # charted wavelengths of the columns of the grids
     positions: int
-    tolerance: float
+    """Number of random positions between nodes to check, besides those in the cells at both ends;
+    all at the same `CHECK_WAVELENGTHS` random wavelengths."""
+    tolerance: float  # largest error of ln sqrt(g) and of the Christoffel symbol between nodes
 
     def __call__(self, model: int, grid: Grid) -> CheckedGrid:
         """Check one grid, as the geodesics will see it.
@@ -80,12 +70,16 @@ class GridCheck:
         like = self.metric.network.parameters[0]
         generator = torch.Generator().manual_seed(model)
         x = 2 * torch.rand(self.positions, generator=generator, dtype=torch.float64) - 1
-        nodes = moved(grid.positions, like)
-        ends = [a + fraction * (b - a) for a, b in (nodes[:2], nodes[-2:]) for fraction in EDGE]
+        nodes = matched(grid.positions, like)
+        ends = [
+            a + fraction * (b - a)
+            for a, b in (nodes[:2], nodes[-2:])
+            for fraction in EDGE_FRACTIONS
+        ]
         x = torch.cat([x.to(like), torch.stack(ends)])
         columns = torch.randperm(len(self.wavelengths), generator=generator)[:CHECK_WAVELENGTHS]
         part = grid.at_wavelengths(columns.to(grid.log_sqrt.device)).to(like)
-        w = moved(self.wavelengths, like)[columns.to(like.device)]
+        w = matched(self.wavelengths, like)[columns.to(like.device)]
         truth = self.metric[model].with_symbol(x[None], w)
         pairs = zip(part.lookup(x[None]), truth, strict=True)
         log_sqrt, symbol = ((found.T - exact[0]).cpu() for found, exact in pairs)
@@ -99,14 +93,14 @@ class GridCheck:
                 f"christoffel.tolerance, {self.tolerance:g}"
             )
         g = torch.exp(2 * grid.log_sqrt)
-        mean = _mean(grid.positions, g)
+        mean = _mean_over_chart(grid.positions, g)
         return CheckedGrid(
             log_sqrt,
             symbol,
             lowest=float(g.min()),
             highest=float(g.max()),
-            variance=_mean(grid.positions, (g - mean).square()),
-            roughness=_mean(grid.positions, grid.symbol.square()),
+            variance=_mean_over_chart(grid.positions, (g - mean).square()),
+            roughness=_mean_over_chart(grid.positions, grid.symbol.square()),
         )
 
 
@@ -133,22 +127,19 @@ def metric_statistics(members: list[CheckedGrid]) -> dict[str, float]:
     }
 
 
-def _mean(nodes: Float[Tensor, "node"], table: Float[Tensor, "node wavelength"]) -> float:
+def _mean_over_chart(
+    nodes: Float[Tensor, "node"], table: Float[Tensor, "node wavelength"]
+) -> float:
     """Mean over the chart, by the trapezoidal rule, and over wavelengths."""
     length = nodes[-1] - nodes[0]
     return float(torch.trapezoid(table.mean(1), nodes) / length)
 
 
 class NetworkErrors(NamedTuple):
-    """Errors of sampled geodesics on the true metric.
+    """Errors of sampled geodesics on the true metric."""
 
-    Attributes:
-        endpoint: x(1) minus the target, chart units.
-        drift: largest relative change of the speed sqrt(g) x' along the path.
-    """
-
-    endpoint: Float[Tensor, "row"]
-    drift: Float[Tensor, "row"]
+    endpoint: Float[Tensor, "row"]  # x(1) minus the target, chart units
+    drift: Float[Tensor, "row"]  # largest relative change of the speed sqrt(g) x' along the path
 
 
 def network_errors(
@@ -181,8 +172,8 @@ def network_errors(
     pair, column = chosen // len(wavelengths), chosen % len(wavelengths)
     start, end = (problem.stations[index[pair]] for index in (problem.source, problem.target))
     v0 = solution.v0[pair, column]
-    field = NetworkField(metric, moved(wavelengths[column], like))
-    first, last, given = (moved(part, like) for part in (start, end, v0))
+    field = NetworkField(metric, matched(wavelengths[column], like))
+    first, last, given = (matched(part, like) for part in (start, end, v0))
     root_first, root_last = field(torch.stack([first, last], dim=1))[0].exp().unbind(1)
     endpoint = (given * root_first - arc_length(field, first, last)) / root_last
 
@@ -191,7 +182,7 @@ def network_errors(
     arc, length = ClosedForm(grid).arc_length, v0 * grid.log_sqrt_at(start[:, None])[:, 0].exp()
     times = torch.linspace(0, 1, TIMES, dtype=start.dtype).to(device)
     x, root = arc.inverse(arc.at(start).diagonal() + times[:, None] * length)
-    speed = moved((length / root).T, like) * field(moved(x.T, like))[0].exp()
+    speed = matched((length / root).T, like) * field(matched(x.T, like))[0].exp()
     drift = (speed / speed[:, :1] - 1).abs().amax(1)
     return NetworkErrors(endpoint, drift)
 
@@ -201,10 +192,7 @@ def arc_length(
 ) -> Float[Tensor, "row"]:
     """Signed integral of sqrt(g) from start to end: the speed l of the geodesic.
 
-    Args:
-        field: the metric along every row.
-        start: chart positions.
-        end: chart positions.
+    Start and end are chart positions of every row.
     """
     points, weights = np.polynomial.legendre.leggauss(NODES)
     fractions = (np.arange(PANELS)[:, None] + (1 + points) / 2).ravel() / PANELS

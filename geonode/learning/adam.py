@@ -20,19 +20,13 @@ class BatchedAdam:
 
     Source: D. P. Kingma and J. Ba, Adam: a method for stochastic optimization, ICLR 2015,
     algorithm 1, with the decays and the smallest divisor that they propose.
-
-    Attributes:
-        first, second: means of the gradient and of its square, of every tensor of parameters.
     """
 
     def __init__(self, groups: Sequence[Sequence[Float[Tensor, "model ..."]]]) -> None:
-        """Start with moments of zero.
-
-        Args:
-            groups: parameters that share a learning rate.
-        """
+        """Start with moments of zero; the parameters of a group share a learning rate."""
         self._groups = groups
         self._parameters = [part for group in groups for part in group]
+        # means of the gradient and of its square
         self.first = [torch.zeros_like(part) for part in self._parameters]
         self.second = [torch.zeros_like(part) for part in self._parameters]
         self._lengths = [part.new_zeros(()) for part in self._parameters]
@@ -41,9 +35,7 @@ class BatchedAdam:
     def prepare(self, step: int, rates: Sequence[float]) -> None:
         """Set the length of the next step.
 
-        Args:
-            step: number of the step, from 0.
-            rates: learning rate of every group.
+        Steps count from 0; every group has its rate.
         """
         of_parts = [rate for group, rate in zip(self._groups, rates, strict=True) for _ in group]
         for length, rate in zip(self._lengths, of_parts, strict=True):
@@ -74,9 +66,5 @@ def learning_rates(rate: float, epochs: int) -> list[float]:
     """Learning rate of every epoch: half a cosine wave that reaches zero one epoch after the last.
 
     Source: I. Loshchilov and F. Hutter, SGDR, ICLR 2017, equation 5, without restarts.
-
-    Args:
-        rate: that of the first epoch.
-        epochs: number of epochs.
     """
     return [rate * (1 + math.cos(math.pi * epoch / epochs)) / 2 for epoch in range(epochs)]

@@ -35,17 +35,11 @@ HIDDEN_UNITS = sum(SIZES[1:-1])  # of a metric network, and of a decoder
 
 
 class Footprint(NamedTuple):
-    """Memory of a training step of one model.
+    """Memory of a training step of one model."""
 
-    Attributes:
-        rows: network rows that one training pair takes.
-        model: bytes independent of the training pairs.
-        pair: bytes per training pair.
-    """
-
-    rows: int
-    model: int
-    pair: int
+    rows: int  # network rows that one training pair takes
+    model: int  # bytes independent of the training pairs
+    pair: int  # bytes per training pair
 
 
 def bytes_of_row(numbers: int, device: Device) -> int:
@@ -61,16 +55,12 @@ class Model(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Models to train side by side, with their training pairs.
-
-    Attributes:
-        models: the models.
-        source, target: level indices of the training pairs of every model.
-    """
+    """Models to train side by side, with their training pairs."""
 
     models: list[Model]
     source: Int[Tensor, "model pair"]
     target: Int[Tensor, "model pair"]
+    """Level indices of the training pairs of every model."""
 
     def halves(self) -> "list[Batch]":
         """Two batches of half the models each; empty if there is but one."""
@@ -116,22 +106,17 @@ class Batch(NamedTuple):
         return Perceptron.initial(sizes, seeds)
 
 
-class Fitted(NamedTuple):
-    """Trained models.
+class TrainedModels(NamedTuple):
+    """Trained models."""
 
-    Attributes:
-        network: the trained networks, on the CPU.
-        history: terms of their losses before every step.
-    """
-
-    network: Perceptron
-    history: Float[Tensor, "epoch term model"]
+    network: Perceptron  # the trained networks, on the CPU
+    history: Float[Tensor, "epoch term model"]  # terms of their losses before every step
 
 
-def side_by_side(fitted: list[Fitted]) -> Fitted:
+def side_by_side(fitted: list[TrainedModels]) -> TrainedModels:
     """Models of several batches as one, in the order of the batches."""
     networks = [part.network for part in fitted]
-    return Fitted(
+    return TrainedModels(
         Perceptron(
             tuple(map(torch.cat, zip(*(network.weights for network in networks), strict=True))),
             tuple(map(torch.cat, zip(*(network.biases for network in networks), strict=True))),
@@ -140,20 +125,16 @@ def side_by_side(fitted: list[Fitted]) -> Fitted:
     )
 
 
-def in_order(batches: list[Batch], fitted: list[Fitted]) -> Fitted:
+def in_model_order(batches: list[Batch], fitted: list[TrainedModels]) -> TrainedModels:
     """Models of all batches in the order (member, fold)."""
     models = [model for batch in batches for model in batch.models]
     order = sorted(range(len(models)), key=lambda k: (models[k].member, models[k].fold.index))
     network, history = side_by_side(fitted)
-    return Fitted(network[order], history[..., order])
+    return TrainedModels(network[order], history[..., order])
 
 
 def batches_of(run: TrainingRun, footprint: Footprint) -> list[Batch]:
     """Batches of all models; the models of a batch have equally many training pairs.
-
-    Args:
-        run: the models and the device.
-        footprint: memory of a step.
 
     Raises:
         TrainingError: not even one model fits into the memory of the device.

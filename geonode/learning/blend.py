@@ -20,12 +20,12 @@ from geonode.config import DecodersParameters
 from geonode.errors import CorruptArtifactError
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
-from geonode.learning.inner_predictions import Calibration, InnerPredictions
+from geonode.learning.inner_predictions import InnerPredictions, IntervalCalibration
 from geonode.learning.path_decoder import PathDecoders
 from geonode.learning.posterior_decoder import PosteriorDecoders
-from geonode.learning.predicted import Decoders, Features, Predicted, mixture
+from geonode.learning.predicted import Decoders, PathFeatures, Predicted, mixture
 from geonode.spectra.series import Series
-from geonode.storage.lineage import NOTHING
+from geonode.storage.lineage import NO_INPUTS
 from geonode.storage.weights import read_weights, write_weights
 
 KINDS: dict[str, type[Decoders]] = {"posterior": PosteriorDecoders, "path": PathDecoders}
@@ -48,19 +48,13 @@ alone."""
 
 @dataclass(frozen=True)
 class Blend:
-    """Decoders of some kinds, with their weights in every fold.
+    """Decoders of some kinds, with their weights in every fold."""
 
-    Attributes:
-        decoders: decoders by kind.
-        weights: weights of the kinds; those of a fold add up to one.
-        calibration: calibration of the intervals of perceptrons alone; None without inner folds.
-        training: indices of the training wavelengths.
-    """
-
-    decoders: dict[str, Decoders]
-    weights: Float[np.ndarray, "fold kind"]
-    calibration: Calibration | None
-    training: Int[np.ndarray, "training"]
+    decoders: dict[str, Decoders]  # decoders by kind
+    weights: Float[np.ndarray, "fold kind"]  # weights of the kinds; those of a fold add up to one
+    calibration: IntervalCalibration | None
+    """Calibration of the intervals of perceptrons alone; None without inner folds."""
+    training: Int[np.ndarray, "training"]  # indices of the training wavelengths
 
     def predict(
         self,
@@ -108,7 +102,7 @@ class Blend:
         alone = {kind: self.decoders[kind]}
         return Blend(alone, weights, None, self.training)
 
-    def left_out(self, series: Series, features: Features) -> Predicted:
+    def left_out(self, series: Series, features: PathFeatures) -> Predicted:
         """Prediction of every level by the fold that left it out."""
         folds = leave_one_out(len(series.concentrations))[:-1]
         of_kinds = [
@@ -131,12 +125,10 @@ class Blend:
             np.concatenate(mean_square) if mean_square else None,
         )
 
-    def write(self, path: Path, made_from: Mapping[str, str] = NOTHING) -> None:
+    def write(self, path: Path, made_from: Mapping[str, str] = NO_INPUTS) -> None:
         """Write as an artifact.
 
-        Args:
-            path: path of the artifact.
-            made_from: as `consistent_artifacts` yields it.
+        `made_from` is what `consistent_artifacts` yields.
 
         Raises:
             ArtifactError: it cannot be written; an older artifact is then intact.
@@ -180,8 +172,10 @@ class Blend:
             if weights.shape[1:] != (len(decoders),):
                 raise ValueError(f"weights of shape {weights.shape} for {len(decoders)} kinds")
             calibration = None
-            if tensors.keys() & {*Calibration._fields}:
-                calibration = Calibration(*(tensors[name].numpy() for name in Calibration._fields))
+            if tensors.keys() & {*IntervalCalibration._fields}:
+                calibration = IntervalCalibration(
+                    *(tensors[name].numpy() for name in IntervalCalibration._fields)
+                )
             return cls(decoders, weights, calibration, tensors["training"].numpy())
         except KeyError as error:
             raise CorruptArtifactError(path, f"holds no decoders: {error} is absent") from error
@@ -190,12 +184,7 @@ class Blend:
 
 
 def training_steps(parameters: DecodersParameters, runs: NestedRuns) -> int:
-    """Training steps that `fit_blend` reports: those of all path decoders, 0 without any.
-
-    Args:
-        parameters: the block `decoders` of the parameters.
-        runs: runs over the folds and the inner folds.
-    """
+    """Training steps that `fit_blend` reports: those of all path decoders, 0 without any."""
     if "path" not in BLENDS[parameters.kind]:
         return 0
     inner = _needs_inner_folds(BLENDS[parameters.kind], runs.outer.folds[0].levels)
@@ -210,7 +199,7 @@ def _needs_inner_folds(kinds: Collection[str], levels: int) -> bool:
 
 def fit_blend(
     series: Series,
-    features: Features,
+    features: PathFeatures,
     inner_features: Float[np.ndarray, "inner_member inner pair training feature"] | None,
     parameters: DecodersParameters,
     runs: NestedRuns,

@@ -26,15 +26,10 @@ from geonode.storage.weights import read_weights, write_weights
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Checkpoints of a training, or that of one of its batches.
+    """Checkpoints of a training, or that of one of its batches."""
 
-    Attributes:
-        path: folder of the training, or file of the batch.
-        key: identity of the training, as values by name.
-    """
-
-    path: Path
-    key: dict[str, str]
+    path: Path  # folder of the training, or file of the batch
+    key: dict[str, str]  # identity of the training, as values by name
 
     def of_batch(self, label: str) -> "Checkpoints":
         """Checkpoint of one batch."""

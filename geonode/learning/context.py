@@ -15,23 +15,15 @@ from geonode.progress import Progress, silent
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Models to train, device, checkpoints, progress callback and engine.
+    """Models to train, device, checkpoints, progress callback and engine."""
 
-    Attributes:
-        folds: the folds; those that leave equally many levels out are neighbours.
-        members: number of models per fold.
-        device: device and number formats.
-        scratch: folder of the checkpoints, removed when the training is done; None for none.
-        report: called after every step of every model.
-        engine: runs the batches.
-    """
-
-    folds: list[Fold]
-    members: int
+    folds: list[Fold]  # the folds; those that leave equally many levels out are neighbours
+    members: int  # number of models per fold
     device: Device
     scratch: Path | None = None
-    report: Progress = silent
-    engine: Engine = LOCAL
+    """Folder of the checkpoints, removed when the training is done; None for none."""
+    report: Progress = silent  # called after every step of every model
+    engine: Engine = LOCAL  # runs the batches
 
     def trainable(self, network: Perceptron) -> TrainablePerceptron:
         """Trainable copy of networks, on the device in its formats."""
@@ -44,15 +36,10 @@ class TrainingRun:
 
 
 class NestedRuns(NamedTuple):
-    """Runs over the leave-one-out folds, and over the leave-one-out folds inside each of them.
+    """Runs over the leave-one-out folds, and over the leave-one-out folds inside each of them."""
 
-    Attributes:
-        outer: folds that leave one level out, and a last one that leaves none out.
-        inner: folds that leave two levels out; None without inner folds.
-    """
-
-    outer: TrainingRun
-    inner: TrainingRun | None
+    outer: TrainingRun  # folds that leave one level out, and a last one that leaves none out
+    inner: TrainingRun | None  # folds that leave two levels out; None without inner folds
 
     @classmethod
     def of(
@@ -65,12 +52,7 @@ class NestedRuns(NamedTuple):
     ) -> "NestedRuns":
         """Runs over all folds of a series.
 
-        Args:
-            levels: number of levels of the series.
-            members: number of models per fold.
-            inner: the block `inner` of the parameters.
-            device: device and number formats.
-            scratch: folder of the checkpoints of both runs; None for none.
+        `scratch` is the folder of the checkpoints of both runs; None for none.
         """
         outer = TrainingRun(leave_one_out(levels), members, device, scratch and scratch / "outer")
         if inner.members == 0:

@@ -45,16 +45,12 @@ class EndToEnd:
 
     The terms of its loss are `TERMS`, weighted; the reconstruction is a standardised mean squared
     error.
-
-    Attributes:
-        series: the measured series. A fold never reads the spectra that it leaves out.
-        positions: charted concentrations, for every fold.
-        parameters: the block `metric` of the parameters.
     """
 
     series: Series
-    positions: Float[np.ndarray, "fold level"]
-    parameters: MetricParameters
+    """The measured series. A fold never reads the spectra that it leaves out."""
+    positions: Float[np.ndarray, "fold level"]  # charted concentrations, for every fold
+    parameters: MetricParameters  # the block `metric` of the parameters
 
     @property
     def _chosen(self) -> Int[np.ndarray, "training"]:
@@ -99,24 +95,15 @@ class EndToEnd:
 
 @dataclass
 class PreparedMetrics(Prepared):
-    """Metrics of a batch, ready to be trained, each with a decoder.
+    """Metrics of a batch, ready to be trained, each with a decoder."""
 
-    Attributes:
-        networks: metrics and decoders.
-        panels: between the charted concentrations.
-        wavelengths: charted.
-        batch: which pairs to join.
-        targets: signals that the decoders are to give.
-        parameters: the block `metric` of the parameters.
-        scale: of the features by the first metrics, also where a training goes on.
-    """
-
-    panels: Panels
-    wavelengths: Float[Tensor, "training"]
-    batch: Batch
-    targets: Float[Tensor, "model pair training"]
-    parameters: MetricParameters
+    panels: Panels  # between the charted concentrations
+    wavelengths: Float[Tensor, "training"]  # charted
+    batch: Batch  # which pairs to join
+    targets: Float[Tensor, "model pair training"]  # signals that the decoders are to give
+    parameters: MetricParameters  # the block `metric` of the parameters
     scale: FeatureScale = field(init=False)
+    """Of the features by the first metrics, also where a training goes on."""
 
     def __post_init__(self) -> None:
         with torch.no_grad():

@@ -22,17 +22,11 @@ SOURCES = 3
 
 @dataclass(frozen=True)
 class Fold:
-    """One fold of a series.
+    """One fold of a series."""
 
-    Attributes:
-        index: place of the fold in its list of folds.
-        levels: number of levels of the series.
-        left_out: indices of the levels whose spectra are not used, ascending.
-    """
-
-    index: int
-    levels: int
-    left_out: tuple[int, ...]
+    index: int  # place of the fold in its list of folds
+    levels: int  # number of levels of the series
+    left_out: tuple[int, ...]  # indices of the levels whose spectra are not used, ascending
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickled without the cached pairs: there may be a thousand folds.
@@ -86,8 +80,7 @@ class Fold:
     ) -> Float[np.ndarray, "member source left_out training feature"] | None:
         """Features of the geodesics from all training levels to those left out; None without any.
 
-        Args:
-            features: of the geodesics between all levels.
+        Given are those of the geodesics between all levels.
         """
         if features is None:
             return None
@@ -107,13 +100,9 @@ def leave_two_out(levels: int, inner: int | None) -> list[Fold]:
     """Folds that leave out two levels: the inner folds of `leave_one_out`.
 
     A model of the fold without j and k serves two purposes: inside the fold without k it predicts
-    j, and inside the fold without j it predicts k. The two are therefore as many ranks apart in
-    all folds, the last level being followed by the first: 1, half the levels, and evenly spaced
-    between.
-
-    Args:
-        levels: number of levels of the series.
-        inner: largest number of levels to leave out in turn inside every fold; None for all.
+    j, and inside the fold without j it predicts k. The two are therefore as many ranks apart in all
+    folds, the last level being followed by the first: 1, half the levels, and evenly spaced
+    between. At most `inner` levels are left out in turn inside every fold; None: all.
     """
     half = levels // 2
     even = levels % 2 == 0  # half of an even number of levels is a step to one level, not two

@@ -17,26 +17,20 @@ from jaxtyping import Float
 
 from geonode.errors import TrainingError
 
-LENGTHS = np.geomspace(0.1, 20, 40)  # in units of the chart, which is 2 long
-NOISES = np.geomspace(1e-6, 1, 13)  # variance, relative to that of the process
+PROCESS_LENGTHS = np.geomspace(0.1, 20, 40)  # in units of the chart, which is 2 long
+PROCESS_NOISES = np.geomspace(1e-6, 1, 13)  # variance, relative to that of the process
 TIE = 1e-6  # of the logarithm of the likelihood per wavelength
-MEANS = {"constant": 1, "linear": 2}
+PROCESS_MEANS = {"constant": 1, "linear": 2}
 """Number of coefficients of the mean functions, by name."""
 
 
 @dataclass(frozen=True)
 class GaussianProcess:
-    """A Gaussian process with given hyper-parameters.
+    """A Gaussian process with given hyper-parameters."""
 
-    Attributes:
-        length: length scale of the kernel (chart units).
-        noise: variance of a reading, relative to that of the process.
-        mean: name of the mean function.
-    """
-
-    length: float
-    noise: float
-    mean: str
+    length: float  # length scale of the kernel (chart units)
+    noise: float  # variance of a reading, relative to that of the process
+    mean: str  # name of the mean function
 
     def weights(
         self, training: Float[np.ndarray, "level"], positions: Float[np.ndarray, "target"]
@@ -69,13 +63,8 @@ def fit_process(
     With at most one level more than mean coefficients, all hyper-parameters are equally likely, as
     the scale alone fits the only contrast. Of hyper-parameters whose likelihoods differ by less
     than `TIE`, those nearest to the middle of both ranges are taken, not those that rounding
-    favours.
-
-    Args:
-        training: arc length of the training levels, all different; at least as many as the mean
-            function has coefficients.
-        spectra: their spectra.
-        mean: key of `MEANS`.
+    favours. Training levels are given by arc length, all different, as many as the mean function (a
+    key of `PROCESS_MEANS`) has coefficients or more.
 
     Raises:
         TrainingError: the spectra are not finite, or two levels are equal.
@@ -86,14 +75,14 @@ def fit_process(
             "a Gaussian process: found spectra that are not finite or levels that are equal, "
             "expected finite spectra of different levels"
         )
-    middle_length, middle_noise = (len(LENGTHS) - 1) / 2, (len(NOISES) - 1) / 2
+    middle_length, middle_noise = (len(PROCESS_LENGTHS) - 1) / 2, (len(PROCESS_NOISES) - 1) / 2
     from_middle = np.add.outer(
-        np.abs(np.arange(len(LENGTHS)) - middle_length),
-        np.abs(np.arange(len(NOISES)) - middle_noise),
+        np.abs(np.arange(len(PROCESS_LENGTHS)) - middle_length),
+        np.abs(np.arange(len(PROCESS_NOISES)) - middle_noise),
     )
     tied = np.where(evidence >= evidence.max() - TIE, from_middle, np.inf)
     length, noise = np.unravel_index(tied.argmin(), tied.shape)
-    best = GaussianProcess(float(LENGTHS[length]), float(NOISES[noise]), mean)
+    best = GaussianProcess(float(PROCESS_LENGTHS[length]), float(PROCESS_NOISES[noise]), mean)
     return best, float(evidence[length, noise])
 
 
@@ -102,21 +91,21 @@ def restricted_likelihood(
 ) -> Float[np.ndarray, "length noise"]:
     """Logarithm of the restricted likelihood per wavelength, up to a constant.
 
-    The scale of the process, one for all wavelengths, is at its maximum for every pair of `LENGTHS`
-    and `NOISES`: with P = K^-1 - K^-1 H (H^T K^-1 H)^-1 H^T K^-1 and n - p degrees of freedom,
+    The scale of the process, one for all wavelengths, is at its maximum for every pair of length
+    and noise: with P = K^-1 - K^-1 H (H^T K^-1 H)^-1 H^T K^-1 and n - p degrees of freedom,
     -1/2 ((n - p) ln tr(Y^T P Y) + ln |K| + ln |H^T K^-1 H|). The basis H of the mean function is
     orthonormal, so that the likelihood of a chart does not depend on its scale.
     """
     basis = np.linalg.qr(_basis(training, mean))[0]
     levels, coefficients = basis.shape
     # Without noise K = Q L Q^T, whatever the noise then is: one decomposition for every length.
-    values, vectors = np.linalg.eigh(_kernel(training, training, LENGTHS[:, None, None]))
+    values, vectors = np.linalg.eigh(_kernel(training, training, PROCESS_LENGTHS[:, None, None]))
     turned = vectors.swapaxes(1, 2)
     # Coordinates in place of wavelengths, of which there are more: R of (Q R)^T.
     rest = np.asarray(np.linalg.qr((spectra - basis @ (basis.T @ spectra)).T, mode="r")).T
     basis, spectra = turned @ basis, turned @ rest
     gram = (spectra @ spectra.swapaxes(1, 2))[:, None]
-    variance = values[:, None].clip(min=0) + NOISES[:, None]
+    variance = values[:, None].clip(min=0) + PROCESS_NOISES[:, None]
     inverse_basis = basis[:, None] / variance[..., None]
     among = basis[:, None].swapaxes(2, 3) @ inverse_basis
     of_mean = inverse_basis.swapaxes(2, 3) @ gram @ inverse_basis
@@ -132,7 +121,7 @@ def restricted_likelihood(
 
 def _basis(positions: np.ndarray, mean: str) -> np.ndarray:
     """Basis functions of the mean at some positions, one column each."""
-    return positions[:, None] ** np.arange(MEANS[mean])
+    return positions[:, None] ** np.arange(PROCESS_MEANS[mean])
 
 
 def _kernel(positions: np.ndarray, others: np.ndarray, length: float | np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from geonode.learning.folds import Fold
-from geonode.learning.predicted import Decoders, Features
+from geonode.learning.predicted import Decoders, PathFeatures
 from geonode.posterior.prior import PROBABILITIES
 from geonode.spectra.series import Series
 
@@ -31,27 +31,19 @@ SMALLEST_CALIBRATION_SET = 3
 """Number of inner levels that suffice to calibrate an interval; with fewer, the ends count too."""
 
 
-class Calibration(NamedTuple):
-    """Calibration of the intervals of every fold, inside and outside of its training range.
-
-    Attributes:
-        residual: mean squared error r^2 of the calibration set (signal squared).
-        factors: half widths of the intervals of `PROBABILITIES`, in units of the scale.
-    """
+class IntervalCalibration(NamedTuple):
+    """Calibration of the intervals of every fold, inside and outside of its training range."""
 
     residual: Float[np.ndarray, "fold side wavelength"]
+    """Mean squared error r^2 of the calibration set (signal squared)."""
     factors: Float[np.ndarray, "fold side probability"]
+    """Half widths of the intervals of `PROBABILITIES`, in units of the scale."""
 
 
 def residual_and_factors(
     errors: Float[np.ndarray, "known wavelength"], deviations: Float[np.ndarray, "known wavelength"]
 ) -> tuple[Float[np.ndarray, "wavelength"], Float[np.ndarray, "probability"]]:
-    """Mean squared error and half widths of a calibration set of two predictions at least.
-
-    Args:
-        errors: errors of the predictions.
-        deviations: their deviations.
-    """
+    """Mean squared error and half widths of a calibration set of two predictions at least."""
     squares = errors**2
     others = [np.delete(squares, place, axis=0).mean(axis=0) for place in range(len(errors))]
     smallest = np.finfo(float).eps * max(float(np.abs(errors).max()), 1e-300)
@@ -61,18 +53,13 @@ def residual_and_factors(
 
 @dataclass(frozen=True)
 class InnerPredictions:
-    """Predictions of every fold for its training levels, each left out in turn.
-
-    Attributes:
-        series: the measured series.
-        predicted, deviation: predictions of every kind and their deviations.
-        known: whether a level has been predicted.
-    """
+    """Predictions of every fold for its training levels, each left out in turn."""
 
     series: Series
     predicted: Float[np.ndarray, "kind fold level wavelength"]
     deviation: Float[np.ndarray, "kind fold level wavelength"]
-    known: Bool[np.ndarray, "fold level"]
+    """Predictions of every kind and their deviations."""
+    known: Bool[np.ndarray, "fold level"]  # whether a level has been predicted
 
     @classmethod
     def of(cls, series: Series, kinds: int, folds: list[Fold]) -> "InnerPredictions":
@@ -85,7 +72,7 @@ class InnerPredictions:
         kind: int,
         folds: list[Fold],
         decoders: Decoders,
-        features: Features,
+        features: PathFeatures,
     ) -> None:
         """Enter the predictions of one kind.
 
@@ -108,8 +95,7 @@ class InnerPredictions:
     def weights(self, odds: Float[np.ndarray, "kind"]) -> Float[np.ndarray, "fold kind"]:
         """Weights of the kinds: their odds, divided by the geometric means of their squared errors.
 
-        Args:
-            odds: weights of kinds whose errors are equal.
+        Odds are the weights of kinds whose errors are equal.
         """
         squares = ((self.predicted - self.series.signal) ** 2).mean(3)
         found = []
@@ -121,7 +107,7 @@ class InnerPredictions:
             found.append(weights / weights.sum())
         return np.stack(found)
 
-    def calibration(self, folds: list[Fold]) -> Calibration:
+    def calibration(self, folds: list[Fold]) -> IntervalCalibration:
         """Calibration of the intervals of the only kind."""
         errors = self.predicted[0] - self.series.signal
         residual = np.zeros((len(folds), 2, errors.shape[-1]))
@@ -134,4 +120,4 @@ class InnerPredictions:
                 place = (fold.index, levels)
                 judged = residual_and_factors(errors[place], self.deviation[0][place])
                 residual[fold.index, side], factors[fold.index, side] = judged
-        return Calibration(residual, factors)
+        return IntervalCalibration(residual, factors)

@@ -36,16 +36,11 @@ KAPPAS = 16  # between a fifth of the smallest positive level and three times th
 
 
 class MetricFit(NamedTuple):
-    """Learned metrics and their training history.
+    """Learned metrics and their training history."""
 
-    Attributes:
-        metrics: metrics of every (member, fold).
-        history: terms of the loss before every step; no epochs where nothing is trained.
-        terms: names of the terms.
-    """
-
-    metrics: LearnedMetrics
+    metrics: LearnedMetrics  # metrics of every (member, fold)
     history: Float[Tensor, "epoch term model"]
+    """Terms of the loss before every step; no epochs where nothing is trained."""
     terms: tuple[str, ...]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from geonode.usage import memory_in_use
 
-SECONDS = 5.0
+SECONDS_BETWEEN = 5.0
 """From one line of the log to the next."""
 
 _LOG = logging.getLogger(__name__)
@@ -15,9 +15,7 @@ _LOG = logging.getLogger(__name__)
 class Monitor:
     """Log of a training at INFO: loss, samples a second and memory, once in some seconds.
 
-    Args:
-        name: what is trained.
-        rows: samples of an epoch, of all models.
+    Rows are the samples of an epoch, of all models.
     """
 
     said = time.monotonic()  # of this process, in which one training may follow another
@@ -29,12 +27,10 @@ class Monitor:
     def __call__(self, epoch: int, loss: Callable[[], float]) -> None:
         """Look at the clock after an epoch.
 
-        Args:
-            epoch: number of epochs that are done.
-            loss: mean over the models before the last step, computed where it is said.
+        The mean loss before the last step is computed where it is said.
         """
         self._epochs += 1
-        if not _LOG.isEnabledFor(logging.INFO) or time.monotonic() < Monitor.said + SECONDS:
+        if not _LOG.isEnabledFor(logging.INFO) or time.monotonic() < Monitor.said + SECONDS_BETWEEN:
             return
         last, now = loss(), time.monotonic()  # of a GPU, which has then done all epochs
         rate = self._rows * self._epochs / (now - self._since)

@@ -25,10 +25,10 @@ from geonode.errors import TrainingError
 from geonode.geometry.trainable import TrainablePerceptron
 from geonode.learning.batches import (
     Batch,
-    Fitted,
     Footprint,
+    TrainedModels,
     batches_of,
-    in_order,
+    in_model_order,
     side_by_side,
 )
 from geonode.learning.checkpoint import Checkpoints, open_checkpoints
@@ -39,14 +39,10 @@ from geonode.progress import Progress, silent
 
 @dataclass
 class Prepared(ABC):
-    """Models of a batch, ready to be trained.
-
-    Attributes:
-        networks: networks that are trained in place, each with its learning rate. Only the first
-            is kept.
-    """
+    """Models of a batch, ready to be trained."""
 
     networks: list[tuple[TrainablePerceptron, float]]
+    """Networks that are trained in place, each with its learning rate. Only the first is kept."""
 
     @abstractmethod
     def loss(self) -> Float[Tensor, "term model"]:
@@ -71,7 +67,7 @@ class Objective(Protocol):
         """Models of a batch, on the device of the run."""
 
 
-def fit(objective: Objective, run: TrainingRun) -> Fitted:
+def fit(objective: Objective, run: TrainingRun) -> TrainedModels:
     """Train every (member, fold) of a run.
 
     Returns:
@@ -87,12 +83,12 @@ def fit(objective: Objective, run: TrainingRun) -> Fitted:
     alone = replace(run, report=silent, engine=LOCAL)  # for other processes
     recipe = partial(_BatchTraining, objective, alone, checkpoints)
     cores = profile_of(run.device.place).batches if run.device.kind == "cpu" else None
-    fitted: list[Fitted] = []
+    fitted: list[TrainedModels] = []
     with _products(run.device):
         run.engine.work(recipe, batches, lambda _, found: fitted.append(found), run.report, cores)
     if checkpoints is not None:
         checkpoints.discard()
-    return in_order(batches, fitted)
+    return in_model_order(batches, fitted)
 
 
 def _products(device: Device) -> AbstractContextManager[None]:
@@ -108,17 +104,13 @@ class _BatchTraining:
     run: TrainingRun
     checkpoints: Checkpoints | None
 
-    def __call__(self, batch: Batch, report: Progress) -> Fitted:
+    def __call__(self, batch: Batch, report: Progress) -> TrainedModels:
         # Set already in the calling process; a worker process sets them here.
         with _products(self.run.device):
             return self._within_memory(batch, report)
 
-    def _within_memory(self, batch: Batch, report: Progress) -> Fitted:
-        """Fit a batch, or its halves if the GPU runs out of memory.
-
-        Raises:
-            TrainingError: one model does not fit into its memory.
-        """
+    def _within_memory(self, batch: Batch, report: Progress) -> TrainedModels:
+        """Fit a batch, or its halves if the GPU runs out of memory."""
         done: list[int] = []
 
         def counted(steps: int) -> None:
@@ -138,7 +130,7 @@ class _BatchTraining:
             )
         return side_by_side([self._within_memory(half, report) for half in halves])
 
-    def _train(self, batch: Batch, report: Progress) -> Fitted:
+    def _train(self, batch: Batch, report: Progress) -> TrainedModels:
         prepared = self.objective.prepare(batch, self.run)
         history = train(
             prepared.networks,
@@ -151,4 +143,4 @@ class _BatchTraining:
         )
         kept, _ = prepared.networks[0]
         network = kept.to(torch.device("cpu"), self.run.device.training)
-        return Fitted(network, history)
+        return TrainedModels(network, history)

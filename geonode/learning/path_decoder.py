@@ -26,7 +26,7 @@ from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold, Standardisation, training_wavelengths
 from geonode.learning.objective import Prepared, fit
 from geonode.learning.path_features import DECODER_SIZES, FeatureScale
-from geonode.learning.predicted import Decoders, Features, Predicted
+from geonode.learning.predicted import Decoders, PathFeatures, Predicted
 from geonode.spectra.series import Series
 
 SMALLEST_NOISE = 1e-10  # variance of the standardised signal; keeps the lift solvable
@@ -37,19 +37,13 @@ OF_PAIR = 22
 
 @dataclass(frozen=True)
 class PathDecoders(Decoders):
-    """Trained decoders of every (member, fold).
+    """Trained decoders of every (member, fold)."""
 
-    Attributes:
-        network: decoders in the order (member, fold).
-        features: feature scales in the same order.
-        matrix: from the outputs of the decoders of a fold to a spectrum without the offset.
-        offset: offset of the spectra.
-    """
-
-    network: Perceptron
-    features: FeatureScale
+    network: Perceptron  # decoders in the order (member, fold)
+    features: FeatureScale  # feature scales in the same order
     matrix: Float[Tensor, "fold output wavelength"]
-    offset: Float[Tensor, "fold wavelength"]
+    """From the outputs of the decoders of a fold to a spectrum without the offset."""
+    offset: Float[Tensor, "fold wavelength"]  # offset of the spectra
 
     @property
     def members(self) -> int:
@@ -58,7 +52,11 @@ class PathDecoders(Decoders):
 
     @classmethod
     def fit(
-        cls, series: Series, features: Features, parameters: DecodersParameters, run: TrainingRun
+        cls,
+        series: Series,
+        features: PathFeatures,
+        parameters: DecodersParameters,
+        run: TrainingRun,
     ) -> "tuple[PathDecoders, Float[Tensor, 'epoch term model']]":
         """Train perceptrons of every (member, fold), as by `Decoders.fit`.
 
@@ -139,16 +137,12 @@ def lift(
 ) -> Float[np.ndarray, "training wavelength"]:
     """Matrix from noisy readings at some wavelengths to the whole spectrum.
 
-    The conditional mean of a Gaussian process over wavelength whose covariance is the second
-    moment of the training spectra, C = Z^T Z / n: with K the chosen wavelengths, the matrix is
-    (C_KK + noise)^-1 C_K. Directions in which the training spectra hardly vary, such as their
-    own noise, are damped accordingly. Source: C. E. Rasmussen and C. K. I. Williams, Gaussian
-    Processes for Machine Learning, MIT Press 2006, equation 2.23.
-
-    Args:
-        spectra: standardised training spectra of a fold.
-        chosen: indices of the wavelengths with a reading.
-        noise: variance of a reading (standardised signal squared).
+    The conditional mean of a Gaussian process over wavelength whose covariance is the second moment
+    of the training spectra, C = Z^T Z / n: with K the chosen wavelengths, the matrix is (C_KK +
+    noise)^-1 C_K. Directions in which the training spectra hardly vary, such as their own noise,
+    are damped accordingly. Source: C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for
+    Machine Learning, MIT Press 2006, equation 2.23. Spectra are the standardised ones of a fold's
+    training; `noise` is the variance of a reading (standardised signal squared).
     """
     covariance = spectra[:, chosen].T @ spectra / len(spectra)
     among_chosen = covariance[:, chosen] + noise * np.eye(len(chosen))
@@ -157,19 +151,13 @@ def lift(
 
 @dataclass(frozen=True)
 class PathDecoding:
-    """Objective of path decoders: the squared error at the targets of the training pairs.
-
-    Attributes:
-        series: the measured series. A fold never reads the spectra that it leaves out.
-        features: opens the array (member, fold, pair, training wavelength, feature).
-        scale: of the training features of every model, in the order (member, fold).
-        parameters: the block `decoders` of the parameters.
-    """
+    """Objective of path decoders: the squared error at the targets of the training pairs."""
 
     series: Series
-    features: Open
-    scale: FeatureScale
-    parameters: DecodersParameters
+    """The measured series. A fold never reads the spectra that it leaves out."""
+    features: Open  # opens the array (member, fold, pair, training wavelength, feature)
+    scale: FeatureScale  # of the training features of every model, in the order (member, fold)
+    parameters: DecodersParameters  # the block `decoders` of the parameters
 
     @classmethod
     def of(
@@ -230,16 +218,10 @@ class PathDecoding:
 
 @dataclass
 class PreparedDecoders(Prepared):
-    """Decoders of a batch, ready to be trained.
+    """Decoders of a batch, ready to be trained."""
 
-    Attributes:
-        networks: the decoders.
-        rows: standardised features of every pair and wavelength.
-        targets: signals that the decoders are trained to give.
-    """
-
-    rows: Float[Tensor, "model row feature"]
-    targets: Float[Tensor, "model pair training"]
+    rows: Float[Tensor, "model row feature"]  # standardised features of every pair and wavelength
+    targets: Float[Tensor, "model pair training"]  # signals that the decoders are trained to give
 
     def loss(self) -> Float[Tensor, "1 model"]:
         """Mean squared error of the standardised signal."""

@@ -22,8 +22,7 @@ from geonode.geometry.stations import FEATURES
 from geonode.learning.folds import Fold
 from geonode.spectra.series import Series
 
-CPU = torch.device("cpu")
-NODES = 1000
+GRID_NODES = 1000
 TOLERANCE, LARGEST_DEGREE = 3e-10, 2048  # of the expansion: any metric that a stage may accept
 TARGETS_AT_ONCE = 64
 
@@ -69,11 +68,6 @@ def path_features(
     chosen: Int[np.ndarray, "training"],
 ) -> Float[np.ndarray, "member fold pair training feature"]:
     """Features of the geodesics between all levels.
-
-    Args:
-        learned: metrics of the folds.
-        series: the levels and wavelengths.
-        chosen: indices of the wavelengths.
 
     Raises:
         GeometryError: a metric is not finite, or too sharp for a grid.
@@ -130,7 +124,8 @@ def _solved(
     learned: LearnedMetrics, models: Iterable[int], wavelengths: Float[Tensor, "training"]
 ) -> Iterator[ClosedForm]:
     """Geodesics of some models in closed form, from grids in float64."""
-    metric, nodes = learned.metric(CPU), uniform_nodes(NODES, CPU, torch.float64)
+    cpu = torch.device("cpu")
+    metric, nodes = learned.metric(cpu), uniform_nodes(GRID_NODES, cpu, torch.float64)
     for model in models:
         source = ChebyshevSource.of(
             metric[model], wavelengths, tolerance=TOLERANCE, largest_degree=LARGEST_DEGREE

@@ -17,8 +17,8 @@ from geonode.compute.threads import in_threads
 from geonode.config import DecodersParameters
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold
-from geonode.learning.predicted import Decoders, Features, Predicted, Residuals
-from geonode.posterior.posterior import MetricPosterior, targets_at_once
+from geonode.learning.predicted import Decoders, PathFeatures, Predicted, Residuals
+from geonode.posterior.metric_posterior import MetricPosterior, targets_at_once
 from geonode.posterior.prior import Prior, packaged_prior
 from geonode.spectra.series import Series
 
@@ -30,11 +30,6 @@ class FoldPosterior(NamedTuple):
     """Predictions of the posterior of a fold, as weights of its training spectra.
 
     These are few numbers for another process; spectra would be thousands of times as many.
-
-    Attributes:
-        targets: the concentrations.
-        weights, factors, even, sqrt_metric: of the fold, as of `PosteriorPrediction`.
-        residuals, square: of the fold, as of `MetricPosterior.left_out_residuals`.
     """
 
     targets: Float[np.ndarray, "target"]
@@ -42,8 +37,10 @@ class FoldPosterior(NamedTuple):
     factors: Float[np.ndarray, "target level level"]
     even: Float[np.ndarray, "target"]
     sqrt_metric: Float[np.ndarray, "2 target"]
+    """Of the fold, as of `PosteriorPrediction`."""
     residuals: Float[np.ndarray, "level level"]
     square: Float[np.ndarray, "level"]
+    """Of the fold, as of `MetricPosterior.left_out_residuals`."""
 
     def predicted(self, series: Series, fold: Fold, prior: Prior) -> Predicted:
         """Predictions for the fold of the series that it was computed of."""
@@ -55,11 +52,7 @@ class FoldPosterior(NamedTuple):
 
 
 class PosteriorDecoders(Decoders):
-    """Posteriors over metrics of every fold.
-
-    Args:
-        prior: the learned rule of weights.
-    """
+    """Posteriors over metrics of every fold."""
 
     def __init__(self, prior: Prior) -> None:
         self.prior = prior
@@ -68,7 +61,7 @@ class PosteriorDecoders(Decoders):
     def fit(
         cls,
         series: Series,  # noqa: ARG003
-        features: Features,  # noqa: ARG003
+        features: PathFeatures,  # noqa: ARG003
         parameters: DecodersParameters,  # noqa: ARG003
         run: TrainingRun,
     ) -> "tuple[PosteriorDecoders, Float[Tensor, 'epoch term model']]":
@@ -95,7 +88,7 @@ class PosteriorDecoders(Decoders):
         self,
         folds: list[Fold],
         series: Series,
-        features: Features,  # noqa: ARG002
+        features: PathFeatures,  # noqa: ARG002
     ) -> list[Predicted]:
         """Predictions of every fold for the levels that it leaves out, several folds at once.
 
@@ -125,9 +118,8 @@ class PosteriorDecoders(Decoders):
     ) -> list[FoldPosterior]:
         """Predictions of the posteriors of folds at concentrations of their own, several at once.
 
-        Args:
-            folds: folds with their series, of equally many training levels and wavelengths.
-            targets: concentrations, none negative.
+        Folds have equally many training levels and wavelengths; targets are concentrations, none
+        negative.
 
         Raises:
             TrainingError: there are fewer than three training levels.

@@ -14,7 +14,7 @@ from geonode.learning.folds import Fold
 from geonode.posterior.prior import COVERAGE, PROBABILITIES
 from geonode.spectra.series import Series
 
-Features = Float[np.ndarray, "member fold pair training feature"] | None
+PathFeatures = Float[np.ndarray, "member fold pair training feature"] | None
 """Path features of the geodesics between all levels; None for kinds that use no geodesics."""
 
 
@@ -22,41 +22,34 @@ class Residuals(NamedTuple):
     """Residuals of the training levels of a fold, each predicted from the others.
 
     By the first weights of the smoothers, without the rule of the prior: no refits are needed.
-
-    Attributes:
-        spectra: spectrum of every level less its prediction.
-        square: squared size to expect of every residual (signal squared, mean over wavelengths).
     """
 
-    spectra: Float[np.ndarray, "training wavelength"]
+    spectra: Float[np.ndarray, "training wavelength"]  # spectrum of every level less its prediction
     square: Float[np.ndarray, "training"]
+    """Squared size to expect of every residual (signal squared, mean over wavelengths)."""
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """Predicted spectra and the covariance of their errors over wavelengths.
-
-    Attributes:
-        spectra: the predictions.
-        factors: rows whose outer products add up to the covariance: that over members, sources and
-            kinds of decoders, or that of a process.
-        even: additional independent variance, equal at all wavelengths; None for none.
-        half_widths: half the width of the intervals of `PROBABILITIES`, in units of `scale`; None
-            where intervals need inner folds.
-        mean_square: mean squared error of predictions inside the fold (signal squared); None
-            where it is not needed or there are no inner folds.
-        sqrt_metric: mean and standard deviation of sqrt(g) at the targets under the posterior over
-            metrics (per unit of concentration); None without one.
-        residuals: of the training levels under the posterior over metrics; None without one.
-    """
+    """Predicted spectra and the covariance of their errors over wavelengths."""
 
     spectra: Float[np.ndarray, "target wavelength"]
     factors: Float[np.ndarray, "target row wavelength"]
+    """Rows whose outer products add up to the covariance: that over members, sources and kinds of
+    decoders, or that of a process."""
     even: Float[np.ndarray, "target"] | None = None
+    """Additional independent variance, equal at all wavelengths; None for none."""
     half_widths: Float[np.ndarray, "target probability"] | None = None
+    """Half the width of the intervals of `PROBABILITIES`, in units of `scale`; None where intervals
+    need inner folds."""
     mean_square: Float[np.ndarray, "target wavelength"] | None = None
+    """Mean squared error of predictions inside the fold (signal squared); None where it is not
+    needed or there are no inner folds."""
     sqrt_metric: Float[np.ndarray, "2 target"] | None = None
+    """Mean and standard deviation of sqrt(g) at the targets under the posterior over metrics (per
+    unit of concentration); None without one."""
     residuals: Residuals | None = None
+    """Of the training levels under the posterior over metrics; None without one."""
 
     @property
     def deviation(self) -> Float[np.ndarray, "target wavelength"]:
@@ -97,10 +90,8 @@ class Predicted:
 def mixture(weights: Float[np.ndarray, "kind"], parts: list[Predicted]) -> Predicted:
     """Mean and covariance of a mixture of distributions.
 
-    Args:
-        weights: weights of the distributions; they add up to one.
-        parts: the distributions. Half widths, metric and residuals of the mixture are those of
-            the first distribution that has some.
+    The weights add up to one. Half widths, metric and residuals are those of the first part that
+    has some.
     """
     spectra = np.stack([part.spectra for part in parts], axis=1)
     mean = np.einsum("k,tkw->tw", weights, spectra)
@@ -129,7 +120,11 @@ class Decoders(ABC):
     @classmethod
     @abstractmethod
     def fit(
-        cls, series: Series, features: Features, parameters: DecodersParameters, run: TrainingRun
+        cls,
+        series: Series,
+        features: PathFeatures,
+        parameters: DecodersParameters,
+        run: TrainingRun,
     ) -> "tuple[Decoders, Float[Tensor, 'epoch term model']]":
         """Fit the decoders of every (member, fold).
 
@@ -169,14 +164,11 @@ class Decoders(ABC):
         """
 
     def predict_left_out(
-        self, folds: list[Fold], series: Series, features: Features
+        self, folds: list[Fold], series: Series, features: PathFeatures
     ) -> list[Predicted]:
         """Predictions of every fold for the levels that it leaves out, as by `predict`.
 
-        Args:
-            folds: folds of the run that leave out equally many levels.
-            series: the measured series.
-            features: of the geodesics between all levels; None for kinds that use no geodesics.
+        Folds leave out equally many levels; `features` as for `fit`.
         """
         return [
             self.predict(

@@ -74,14 +74,7 @@ def train(
 
 
 class _Training:
-    """Models under training, with the state of their optimiser.
-
-    Attributes:
-        tensors: parameters of the models.
-        device, models: device of the parameters, and number of models.
-        adam: moments and rates.
-        history: terms of the loss before every step until now.
-    """
+    """Models under training, with the state of their optimiser."""
 
     def __init__(
         self,
@@ -162,11 +155,8 @@ class _Training:
 
 
 def _capture(training: _Training) -> Callable[[], Tensor]:
-    """Training step as one CUDA graph.
-
-    A few steps are taken first, so that nothing is initialised during the capture; their changes
-    are undone.
-    """
+    """Training step as one CUDA graph."""
+    # A few steps come first, so that nothing is initialised meanwhile; their changes are undone.
     before = {name: tensor.detach().clone() for name, tensor in training.state.items()}
     stream = _side_stream(training.device)
     stream.wait_stream(torch.cuda.current_stream())

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from geonode.mixtures.design import folds_of
-from geonode.mixtures.partial_least_squares import components, own_basis
+from geonode.spectra.partial_least_squares import components, own_basis
 from geonode.ties import first_smallest
 
 METHODS = {

@@ -16,35 +16,25 @@ FAMILIES = ("linear", *("asinh",) * KAPPAS, "log", *("langmuir",) * HALVES)
 """Family of every chart of the dictionary."""
 
 LOG = FAMILIES.index("log")
-LARGEST = 1e12
+LARGEST_POSITION = 1e12
 """Largest absolute position; targets further away are clamped to it."""
 
 
 class Scales(NamedTuple):
-    """Scales of the charts with one.
+    """Scales of the charts with one."""
 
-    Attributes:
-        kappa: of asinh.
-        half: h of Langmuir's.
-    """
-
-    kappa: Float[Tensor, "fold scale 1"]
-    half: Float[Tensor, "fold scale 1"]
+    kappa: Float[Tensor, "fold scale 1"]  # of asinh
+    half: Float[Tensor, "fold scale 1"]  # h of Langmuir's
 
 
 class Positions(NamedTuple):
-    """Training levels and targets on every chart.
+    """Training levels and targets on every chart."""
 
-    Attributes:
-        levels: scaled to -1 and 1 at the ends.
-        targets: outside of [-1, 1] beyond the training levels.
-        valid: whether all levels and the target are in the domain of the chart, as zero is not in
-            that of the logarithm.
-    """
-
-    levels: Float[Tensor, "fold chart level"]
-    targets: Float[Tensor, "fold chart target"]
+    levels: Float[Tensor, "fold chart level"]  # scaled to -1 and 1 at the ends
+    targets: Float[Tensor, "fold chart target"]  # outside of [-1, 1] beyond the training levels
     valid: Bool[Tensor, "fold chart target"]
+    """Whether all levels and the target are in the domain of the chart, as zero is not in that of
+    the logarithm."""
 
 
 def positions(
@@ -52,9 +42,7 @@ def positions(
 ) -> Positions:
     """Levels and targets on every chart, or on the linear one where a chart is not valid.
 
-    Args:
-        levels: concentrations of training levels, ascending and none negative.
-        targets: concentrations to predict, none negative.
+    Both are concentrations, none negative; levels ascend.
     """
     count = levels.shape[1]
     raw = arc_lengths(scales(levels), torch.cat([levels, targets], dim=1))
@@ -65,7 +53,7 @@ def positions(
     scaled[:, LOG] = torch.where(has_logarithm, scaled[:, LOG], scaled[:, 0])
     valid = torch.ones_like(scaled[..., count:], dtype=torch.bool)
     valid[:, LOG] = has_logarithm[:, count:]
-    scaled = scaled.clamp(-LARGEST, LARGEST)
+    scaled = scaled.clamp(-LARGEST_POSITION, LARGEST_POSITION)
     return Positions(scaled[..., :count], scaled[..., count:], valid)
 
 

@@ -22,19 +22,19 @@ from geonode.posterior.smoothers import (
     FUNCTIONS,
     ON_A_CHART,
     PARTS,
+    ChartSmoothers,
     Description,
-    Smoothers,
     dictionary,
 )
 
 FEATURES, CONTEXT = 14, 16
-POWER = 4
+INITIAL_POWER = 4
 """Initial weight of a smoother: its leave-one-out error to the power of -4."""
 
-SMALLEST = 1e-12
+SMALLEST_ERROR = 1e-12
 """Smallest squared error, relative to the variance of the spectra."""
 
-ROUNDING = 1e-30
+LEAST_VARIANCE = 1e-30
 """Smallest variance of spectra, relative to their squares: what rounding makes of equal ones."""
 
 PRODUCTS = 2**18
@@ -48,26 +48,21 @@ NEAR = 0.7
 
 
 class Evidence(NamedTuple):
-    """Evidence of some rows, one per fold and target.
+    """Evidence of some rows, one per fold and target."""
 
-    Attributes:
-        features: evidence for every smoother.
-        context: evidence common to all smoothers of the row.
-        initial: logarithms of the initial weights; -inf where not valid.
-        weights: weights of the training spectra in the prediction of every smoother.
-        within: variance of the prediction of every smoother, relative to `total`.
-        total: variance of the training spectra about their mean (signal squared, summed over
-            wavelengths).
-        expected: mean squared leave-one-out error under the initial weights, relative to `total`.
-    """
-
-    features: Float[Tensor, "row feature smoother"]
-    context: Float[Tensor, "row number"]
+    features: Float[Tensor, "row feature smoother"]  # evidence for every smoother
+    context: Float[Tensor, "row number"]  # evidence common to all smoothers of the row
     initial: Float[Tensor, "row smoother"]
+    """Logarithms of the initial weights; -inf where not valid."""
     weights: Float[Tensor, "row level smoother"]
+    """Weights of the training spectra in the prediction of every smoother."""
     within: Float[Tensor, "row smoother"]
+    """Variance of the prediction of every smoother, relative to `total`."""
     total: Float[Tensor, "row"]
+    """Variance of the training spectra about their mean (signal squared, summed over
+    wavelengths)."""
     expected: Float[Tensor, "row"]
+    """Mean squared leave-one-out error under the initial weights, relative to `total`."""
 
     @property
     def valid(self) -> Bool[Tensor, "row smoother"]:
@@ -77,19 +72,13 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class FittedSmoothers:
-    """Smoothers fitted to the training spectra of some folds.
+    """Smoothers fitted to the training spectra of some folds."""
 
-    Attributes:
-        smoothers: smoothers in closed form.
-        deviations: the training spectra less their mean, as coordinates on orthogonal axes.
-        mean: their mean on the same axes.
-        description: description of the dictionary.
-    """
-
-    smoothers: Smoothers
+    smoothers: ChartSmoothers  # smoothers in closed form
     deviations: Float[Tensor, "fold level axis"]
-    mean: Float[Tensor, "fold 1 axis"]
-    description: Description
+    """The training spectra less their mean, as coordinates on orthogonal axes."""
+    mean: Float[Tensor, "fold 1 axis"]  # their mean on the same axes
+    description: Description  # description of the dictionary
 
     @classmethod
     def of(
@@ -97,16 +86,15 @@ class FittedSmoothers:
     ) -> "FittedSmoothers":
         """Fit every smoother to the training spectra of every fold.
 
-        Args:
-            levels: concentrations, ascending, none negative, not all zero.
-            spectra: spectra of the levels, on any device.
+        Levels are concentrations, ascending, none negative, not all zero; spectra are on any
+        device.
         """
         mean = spectra.mean(1, keepdim=True)
         rows = torch.cat([spectra - mean, mean], dim=1)
         _, upper = torch.linalg.qr(rows.mT, mode="r")  # rows = (Q R)^T: R^T keeps all products
         coordinates = upper.mT.to(levels.device).contiguous()
         description = Description(*(part.to(levels.device) for part in dictionary()))
-        return cls(Smoothers.of(levels), coordinates[:, :-1], coordinates[:, -1:], description)
+        return cls(ChartSmoothers.of(levels), coordinates[:, :-1], coordinates[:, -1:], description)
 
     @cached_property
     def spectra(self) -> Float[Tensor, "fold level axis"]:
@@ -117,14 +105,14 @@ class FittedSmoothers:
     def total(self) -> Float[Tensor, "fold"]:
         """Variance of the training spectra about their mean, at least that of rounding."""
         variance = self.deviations.square().sum((1, 2)) / (self.deviations.shape[1] - 1)
-        return variance.maximum(ROUNDING * _square(self.spectra).amax(1)).clamp(min=1e-300)
+        return variance.maximum(LEAST_VARIANCE * _square(self.spectra).amax(1)).clamp(min=1e-300)
 
     @cached_property
     def errors(self) -> Float[Tensor, "fold level smoother"]:
         """Squared leave-one-out errors of all levels, relative to `total`."""
         squares, _ = self._products
         found = squares / self.smoothers.diagonal.square() / self.total[:, None, None]
-        return found.clamp(min=SMALLEST)
+        return found.clamp(min=SMALLEST_ERROR)
 
     @cached_property
     def scale(self) -> Float[Tensor, "fold smoother"]:
@@ -141,10 +129,7 @@ class FittedSmoothers:
 
     @cached_property
     def _products(self) -> tuple[Tensor, Tensor]:
-        """Squared norms of the rows of P Y and traces of Y^T P Y.
-
-        A few axes at a time: of many levels, memory for all would take longer than the arithmetic.
-        """
+        """Squared norms of the rows of P Y and traces of Y^T P Y, a few axes at a time."""
         inverse, along = self.smoothers.inverse, self.smoothers.along
         # P 1, which is zero if there is a constant term.
         of_ones = inverse.sum(2) - along[:, FREE] * along[:, FREE].sum(1, keepdim=True)
@@ -194,19 +179,21 @@ class FittedSmoothers:
         """
         levels = self.smoothers.levels
         valid = positions(levels, levels[:, -1:]).valid[:, self.description.chart, 0]
-        share = torch.softmax((-POWER * self._log_error).masked_fill(~valid, -torch.inf), dim=-1)
+        share = torch.softmax(
+            (-INITIAL_POWER * self._log_error).masked_fill(~valid, -torch.inf), dim=-1
+        )
         diagonal, share = self.smoothers.diagonal, share[:, None]
         weights = self.smoothers.summed_by_level(share / diagonal)
         each = self.errors + self.scale[:, None] / diagonal
         together = _square(weights @ self.spectra) / self.total[:, None]
         square = (share * each).sum(-1) - together
-        return weights, square.clamp(min=SMALLEST)
+        return weights, square.clamp(min=SMALLEST_ERROR)
 
     def evidence(self, targets: Float[Tensor, "fold target"]) -> Evidence:
         """Evidence for all smoothers at all targets, one row per fold and target."""
         found = self.smoothers.at(targets)
         weights, valid, log_error = found.weights, found.valid, self._log_error[:, None]
-        initial = (-POWER * log_error).masked_fill(~valid, -torch.inf)
+        initial = (-INITIAL_POWER * log_error).masked_fill(~valid, -torch.inf)
         share = torch.softmax(initial, dim=-1)
         within = self.scale[:, None] * found.variance
         # (fold, target, axis, smoother), from the mean spectrum
@@ -317,5 +304,5 @@ def _square(rows: Tensor) -> Tensor:
     return torch.linalg.vector_norm(rows, dim=-1).square()
 
 
-def _ln(values: Tensor, smallest: float = SMALLEST) -> Tensor:
+def _ln(values: Tensor, smallest: float = SMALLEST_ERROR) -> Tensor:
     return torch.log(values.clamp(min=smallest))

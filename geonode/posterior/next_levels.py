@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from geonode.posterior.posterior import MetricPosterior
+from geonode.posterior.metric_posterior import MetricPosterior
 from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
 from geonode.spectra.chart import proposes_log
@@ -25,24 +25,16 @@ GRID = 64
 Scale = tuple[Callable[..., np.ndarray], Callable[..., np.ndarray]]
 """Function to the scale on which levels are spaced, and its inverse."""
 
-Levels = Float[np.ndarray, "level"]
-Spectra = Float[np.ndarray, "level wavelength"]
-
 
 class Proposal(NamedTuple):
-    """A concentration to measure next, or a mixture.
+    """A concentration to measure next, or a mixture."""
 
-    Attributes:
-        amounts: of every substance; the concentration if there is one.
-        expected_error: root mean square over wavelengths, signal units, expected there now.
-        before, after: root mean square of the expected error over the range, without this
-            measurement and with it.
-    """
-
-    amounts: list[float]
-    expected_error: float
+    amounts: list[float]  # of every substance; the concentration if there is one
+    expected_error: float  # root mean square over wavelengths, signal units, expected there now
     before: float
     after: float
+    """Root mean square of the expected error over the range, without this measurement and with
+    it."""
 
     @property
     def gain(self) -> float:
@@ -51,17 +43,15 @@ class Proposal(NamedTuple):
 
 
 def propose(
-    levels: Levels, spectra: Spectra, count: int, report: Progress = silent
+    levels: Float[np.ndarray, "level"],
+    spectra: Float[np.ndarray, "level wavelength"],
+    count: int,
+    report: Progress = silent,
 ) -> list[Proposal]:
     """Propose the next concentrations to measure, each as if the ones before had been measured.
 
-    Middles are arithmetic, over decades geometric.
-
-    Args:
-        levels: concentrations, ascending, three or more, none negative.
-        spectra: theirs.
-        count: how many to propose.
-        report: called after every proposal.
+    Middles are arithmetic, over decades geometric. Levels are concentrations, ascending, three or
+    more, none negative; `report` is called after every proposal.
 
     Raises:
         TrainingError: as `MetricPosterior.of` and `require_response`.
@@ -86,7 +76,9 @@ def propose(
 
 
 def expected_errors(
-    levels: Levels, spectra: Spectra, targets: Float[np.ndarray, "target"]
+    levels: Float[np.ndarray, "level"],
+    spectra: Float[np.ndarray, "level wavelength"],
+    targets: Float[np.ndarray, "target"],
 ) -> tuple[Float[np.ndarray, "target wavelength"], Float[np.ndarray, "target"]]:
     """Predicted spectra, and the root mean square over wavelengths of their expected errors."""
     posterior = MetricPosterior.of(levels[None], spectra[None], packaged_prior())

@@ -16,7 +16,7 @@ from geonode.errors import CorruptArtifactError
 from geonode.posterior.rule import WeightRule
 from geonode.storage.weights import read_weights, write_weights
 
-CPU = torch.device("cpu")
+ON_CPU = torch.device("cpu")
 
 PACKAGED = Path(__file__).parent / "prior.safetensors"
 
@@ -26,7 +26,7 @@ PROBABILITIES = (0.5, 0.8, 0.9, 0.95)
 COVERAGE = 0.9
 """Nominal coverage of the intervals and sets that are drawn and printed."""
 
-WAVELENGTHS = 48
+PRIOR_WAVELENGTHS = 48
 """Wavelengths of the simulated spectra that the rule was learned from."""
 
 CALIBRATED = ("counts", "half_widths", "masses")
@@ -35,45 +35,31 @@ CALIBRATED = ("counts", "half_widths", "masses")
 
 @dataclass(frozen=True)
 class Prior:
-    """Rule of weights and half widths of intervals, learned on simulated series.
-
-    Attributes:
-        rule: rule of weights of the smoothers and of the expected error, on the device on which
-            posteriors are to be computed.
-        counts: numbers of training levels with calibrated half widths, ascending.
-        half_widths: half the width of the intervals of `PROBABILITIES` in units of the predicted
-            deviation, for targets inside (0) and outside (1) of the training levels.
-        masses: posterior probability of all more likely concentrations, below which a concentration
-            inside (0) or outside (1) of the training levels belongs to the 90% set.
-        provenance: command, parameters and device of the learning.
-    """
+    """Rule of weights and half widths of intervals, learned on simulated series."""
 
     rule: WeightRule
+    """Rule of weights of the smoothers and of the expected error, on the device on which posteriors
+    are to be computed."""
     counts: Float[np.ndarray, "count"]
+    """Numbers of training levels with calibrated half widths, ascending."""
     half_widths: Float[np.ndarray, "count side probability"]
+    """Half the width of the intervals of `PROBABILITIES` in units of the predicted deviation, for
+    targets inside (0) and outside (1) of the training levels."""
     masses: Float[np.ndarray, "count side"]
-    provenance: dict[str, str]
+    """Posterior probability of all more likely concentrations, below which a concentration inside
+    (0) or outside (1) of the training levels belongs to the 90% set."""
+    provenance: dict[str, str]  # command, parameters and device of the learning
 
     def intervals(
         self, levels: int, inside: Bool[np.ndarray, "target"]
     ) -> Float[np.ndarray, "target probability"]:
-        """Half widths of intervals in units of the predicted deviation, linear between `counts`.
-
-        Args:
-            levels: number of training levels.
-            inside: whether targets are between the training levels.
-        """
+        """Half widths of intervals in units of the predicted deviation, linear between `counts`."""
         return self._of_count(self.half_widths, levels)[1 - inside.astype(int)]
 
     def mass_of_sets(
         self, levels: int, inside: Bool[np.ndarray, "node"]
     ) -> Float[np.ndarray, "node"]:
-        """Largest probability of more likely concentrations in a 90% set, linear between `counts`.
-
-        Args:
-            levels: number of training levels.
-            inside: whether concentrations are between the training levels.
-        """
+        """Largest probability of more likely concentrations in a set, linear between `counts`."""
         return self._of_count(self.masses, levels)[1 - inside.astype(int)]
 
     def _of_count(self, values: np.ndarray, levels: int) -> np.ndarray:
@@ -116,7 +102,7 @@ def read_prior(path: Path) -> Prior:
 
 
 @cache
-def packaged_prior(place: torch.device = CPU) -> Prior:
+def packaged_prior(place: torch.device = ON_CPU) -> Prior:
     """Prior of this version of the package, on a device with double precision.
 
     Its networks, which were learned in single precision, compute in double: the last digit of a

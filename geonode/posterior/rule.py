@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from geonode.posterior.evidence import CONTEXT, FEATURES, POWER, Evidence
+from geonode.posterior.evidence import CONTEXT, FEATURES, INITIAL_POWER, Evidence
 from geonode.posterior.smoothers import dictionary
 
 WIDEST = 6.0
@@ -22,11 +22,9 @@ WIDEST = 6.0
 
 
 class _Layers(nn.Sequential):
-    """Two layers on the concatenation of several parts, whose last dimension is the smoothers or 1.
+    """Two layers on the concatenation of parts, whose last dimension is the smoothers or 1."""
 
-    Every part is multiplied by its own columns and then broadcast, so that a part common to all
-    smoothers or rows is multiplied once.
-    """
+    # A part has columns of its own and is then broadcast: what all rows share is multiplied once.
 
     def __init__(self, inputs: int, width: int, outputs: int, *last: nn.Module) -> None:
         super().__init__(nn.Linear(inputs, width), nn.SiLU(), nn.Linear(width, outputs), *last)
@@ -57,25 +55,21 @@ def _times(matrix: Tensor, values: Tensor) -> Tensor:
 
 
 class Inputs(NamedTuple):
-    """Inputs of the networks, one row per fold and target.
-
-    Attributes:
-        features, context: standardised evidence.
-        initial: logarithms of the initial weights; -inf where not valid.
-        shares: initial weights that add up to one, and even ones of all that are valid.
-    """
+    """Inputs of the networks, one row per fold and target."""
 
     features: Float[Tensor, "row feature smoother"]
     context: Float[Tensor, "row number 1"]
+    """Standardised evidence."""
     initial: Float[Tensor, "row smoother"]
+    """Logarithms of the initial weights; -inf where not valid."""
     shares: Float[Tensor, "row 2 smoother"]
+    """Initial weights that add up to one, and even ones of all that are valid."""
 
 
 class WeightNetwork(nn.Module):
     """One network of the rule.
 
-    Args:
-        width: width of its layers.
+    Its layers have one width.
     """
 
     description: Tensor
@@ -99,18 +93,13 @@ class WeightNetwork(nn.Module):
         first, even = (encoded @ shares.mT).split(1, dim=-1)
         gathered = self.gather(first, even, context)
         logits = self.decide(encoded, gathered)[:, 0]
-        weights = torch.softmax(initial + POWER * logits, dim=-1)
+        weights = torch.softmax(initial + INITIAL_POWER * logits, dim=-1)
         average = (weights[:, None] @ encoded.mT).mT  # the fast way round
         return weights, self.expect(average, first, gathered)[:, 0, 0]
 
 
 class WeightRule(nn.Module):
-    """Average of several networks on evidence that is standardised by simulated series.
-
-    Args:
-        networks: number of networks.
-        width: width of their layers.
-    """
+    """Average of several networks on evidence that is standardised by simulated series."""
 
     feature_mean: Tensor
     feature_deviation: Tensor
@@ -146,9 +135,7 @@ class WeightRule(nn.Module):
     def inputs(self, evidence: Evidence, disturbance: float = 0.0) -> Inputs:
         """Inputs of the networks.
 
-        Args:
-            evidence: evidence of some rows.
-            disturbance: standard deviation of noise that is added to standardised evidence.
+        `disturbance` is the standard deviation of noise that is added to standardised evidence.
         """
         dtype = self.feature_mean.dtype
         found = evidence.features, evidence.context, evidence.initial

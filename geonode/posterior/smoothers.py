@@ -27,36 +27,33 @@ from torch import Tensor
 from geonode.posterior.charts import FAMILIES, Positions, positions
 
 KERNELS = ("squared exponential", "Matern 3/2")
-LENGTHS = (0.2, 0.5, 1.0, 2.0, 4.0, 10.0)  # chart units; the training levels are 2 long
-NOISES = (1e-6, 1e-3, 1e-2, 1e-1)  # variance, relative to that of the process
-MEANS = ("1", "1 x", "c", "1 c")
+SMOOTHER_LENGTHS = (0.2, 0.5, 1.0, 2.0, 4.0, 10.0)  # chart units; the training levels are 2 long
+SMOOTHER_NOISES = (1e-6, 1e-3, 1e-2, 1e-1)  # variance, relative to that of the process
+SMOOTHER_MEANS = ("1", "1 x", "c", "1 c")
 FUNCTIONS = ((0,), (0, 1), (2,), (0, 3))
 """Of every mean, its functions: the constant, x and c less their means over the levels, and c.
 
 They are ordered 1, x - mean, c, c - mean, so that those of one mean are orthogonal.
 """
-ON_A_CHART = len(KERNELS) * len(LENGTHS) * len(NOISES)
+ON_A_CHART = len(KERNELS) * len(SMOOTHER_LENGTHS) * len(SMOOTHER_NOISES)
 """Smoothers of one chart and one mean function."""
 
 
 def _charts_of(mean: int) -> range:
     """Charts combined with a mean function; {1, c} is {1, x} on the linear chart."""
-    return range(1 if MEANS[mean] == "1 c" else 0, len(FAMILIES))
+    return range(1 if SMOOTHER_MEANS[mean] == "1 c" else 0, len(FAMILIES))
 
 
 class Description(NamedTuple):
-    """Components of every smoother of the dictionary.
-
-    Attributes:
-        chart, mean, kernel: indices in `FAMILIES`, `MEANS` and `KERNELS`.
-        length, noise: length scale and noise of the kernel.
-    """
+    """Components of every smoother of the dictionary."""
 
     chart: Int[Tensor, "smoother"]
     mean: Int[Tensor, "smoother"]
     kernel: Int[Tensor, "smoother"]
+    """Indices in `FAMILIES`, `SMOOTHER_MEANS` and `KERNELS`."""
     length: Float[Tensor, "smoother"]
     noise: Float[Tensor, "smoother"]
+    """Length scale and noise of the kernel."""
 
     @property
     def coefficients(self) -> Int[Tensor, "smoother"]:
@@ -66,12 +63,14 @@ class Description(NamedTuple):
     @property
     def has_constant(self) -> Bool[Tensor, "smoother"]:
         """Whether the mean function has a constant term, so that weights add up to one."""
-        return torch.tensor(["1" in terms for terms in MEANS], device=self.mean.device)[self.mean]
+        return torch.tensor(["1" in terms for terms in SMOOTHER_MEANS], device=self.mean.device)[
+            self.mean
+        ]
 
     def numbers(self) -> Float[Tensor, "smoother number"]:
         """Description of every smoother as inputs of a network."""
         chart = torch.nn.functional.one_hot(self.chart, len(FAMILIES))
-        mean = torch.nn.functional.one_hot(self.mean, len(MEANS))
+        mean = torch.nn.functional.one_hot(self.mean, len(SMOOTHER_MEANS))
         others = [self.kernel, self.length.log(), self.noise.log10() / 3 + 1]
         return torch.cat([chart, mean, torch.stack(others, dim=1)], dim=1).float()
 
@@ -81,11 +80,11 @@ def dictionary() -> Description:
     """All smoothers: mean functions outermost, then charts, kernels, lengths, noises."""
     rows = [
         (chart, mean, kernel, length, noise)
-        for mean in range(len(MEANS))
+        for mean in range(len(SMOOTHER_MEANS))
         for chart in _charts_of(mean)
         for kernel in range(len(KERNELS))
-        for length in LENGTHS
-        for noise in NOISES
+        for length in SMOOTHER_LENGTHS
+        for noise in SMOOTHER_NOISES
     ]
     chart, mean, kernel, length, noise = zip(*rows, strict=True)
     places = (torch.tensor(chart), torch.tensor(mean), torch.tensor(kernel))
@@ -93,24 +92,20 @@ def dictionary() -> Description:
 
 
 SMOOTHERS = len(dictionary().chart)
-PARTS = [len(_charts_of(mean)) * ON_A_CHART for mean in range(len(MEANS))]
+PARTS = [len(_charts_of(mean)) * ON_A_CHART for mean in range(len(SMOOTHER_MEANS))]
 """Smoothers of every mean function: with the last of the kernels, on all charts or all but one."""
 
 
 class AtTargets(NamedTuple):
-    """Predictions of all smoothers at some targets.
-
-    Attributes:
-        weights: weights of the training spectra in the prediction.
-        variance: variance of the predicted mean, relative to that of the process.
-        valid: whether the target is in the domain of the chart of a smoother.
-        positions: positions of levels and targets on every chart.
-    """
+    """Predictions of all smoothers at some targets."""
 
     weights: Float[Tensor, "fold target level smoother"]
+    """Weights of the training spectra in the prediction."""
     variance: Float[Tensor, "fold target smoother"]
+    """Variance of the predicted mean, relative to that of the process."""
     valid: Bool[Tensor, "fold target smoother"]
-    positions: Positions
+    """Whether the target is in the domain of the chart of a smoother."""
+    positions: Positions  # positions of levels and targets on every chart
 
 
 class _Columns(NamedTuple):
@@ -137,31 +132,26 @@ class _Columns(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Smoothers:
+class ChartSmoothers:
     """Smoothers of the dictionary on the training levels of some folds.
 
     Kernels, each with its noise and on its chart, are those of the first mean function in order.
-
-    Attributes:
-        levels: concentrations, ascending, none negative, not all zero.
-        inverse: K^-1 of every kernel.
-        along: R^T q of every function.
-        log_determinant: ln |K| + ln |H^T K^-1 H|, with an orthonormal basis H.
     """
 
-    levels: Float[Tensor, "fold level"]
-    inverse: Float[Tensor, "fold level level kernel"]
-    along: Float[Tensor, "fold function level kernel"]
+    levels: Float[Tensor, "fold level"]  # concentrations, ascending, none negative, not all zero
+    inverse: Float[Tensor, "fold level level kernel"]  # K^-1 of every kernel
+    along: Float[Tensor, "fold function level kernel"]  # R^T q of every function
     log_determinant: Float[Tensor, "fold smoother"]
+    """ln |K| + ln |H^T K^-1 H|, with an orthonormal basis H."""
     _root: Tensor  # R: (fold, kernel, level, level)
     _white: Tensor  # R h of every function h: (fold, kernel, level, function)
     _columns: _Columns
 
     @classmethod
-    def of(cls, levels: Float[Tensor, "fold level"]) -> "Smoothers":
+    def of(cls, levels: Float[Tensor, "fold level"]) -> "ChartSmoothers":
         """Compute the closed forms, which need neither spectra nor targets."""
         place = positions(levels, levels).levels
-        noise = torch.tensor(NOISES, dtype=levels.dtype, device=levels.device)
+        noise = torch.tensor(SMOOTHER_NOISES, dtype=levels.dtype, device=levels.device)
         identity = torch.eye(levels.shape[1], dtype=levels.dtype, device=levels.device)
         kernels = _kernels(place[..., :, None] - place[..., None, :])[:, :, :, None]
         covariance = (kernels + noise[:, None, None] * identity).flatten(1, 3)
@@ -214,7 +204,7 @@ class Smoothers:
         """Predictions at some concentrations, none negative."""
         place = positions(self.levels, targets)
         kernels = _kernels(place.targets[..., :, None] - place.levels[..., None, :])[:, :, :, None]
-        root = self._root.view(*kernels.shape[:3], len(NOISES), *self._root.shape[2:])
+        root = self._root.view(*kernels.shape[:3], len(SMOOTHER_NOISES), *self._root.shape[2:])
         white = (kernels @ root.mT).flatten(1, 3)  # (fold, kernel, target, level)
         known = (white @ self._root).permute(0, 2, 3, 1).contiguous()
         rest = 1 - white.square().sum(-1).mT
@@ -250,14 +240,14 @@ def _by_kernels(shares: Tensor) -> tuple[Tensor, list[Tensor]]:
     ]
     of_functions = [
         torch.stack([part for part, terms in zip(parts, FUNCTIONS, strict=True) if one in terms])
-        for one in range(len(MEANS))
+        for one in range(len(SMOOTHER_MEANS))
     ]
     return torch.stack(parts).sum(0), [part.sum(0) for part in of_functions]
 
 
 def _kernels(difference: Tensor) -> Tensor:
     """Covariances of every kernel and length, before the last two dimensions."""
-    lengths = torch.tensor(LENGTHS, dtype=difference.dtype, device=difference.device)
+    lengths = torch.tensor(SMOOTHER_LENGTHS, dtype=difference.dtype, device=difference.device)
     scaled = difference[..., None, :, :].abs() / lengths[:, None, None]
     rough = 3**0.5 * scaled
     smooth = torch.exp(-(scaled**2) / 2)

@@ -152,7 +152,7 @@ def edges(centres: Float[np.ndarray, "cell"]) -> Float[np.ndarray, "2 cell"]:
 def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
     artifact = open_artifact(path)
     position = artifact["position"]
-    members, folds, *_ = artifact.describe("ln_sqrt_g").shape
+    members, folds, *_ = artifact["ln_sqrt_g"].shape
     rows, columns = sample(len(position), MAP_ROWS), sample(len(series.axis), MAP_COLUMNS)
     log_sqrt, symbol = (
         _mean_over(artifact, name, members, folds - 1, np.ix_(rows, columns))
@@ -172,13 +172,13 @@ def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
 
 def _mean_over(artifact: Artifact, name: str, members: int, fold: int, kept: Any) -> np.ndarray:
     """Mean over the members of a part of an array of one fold."""
-    parts = [artifact.read(name, (member, fold))[kept] for member in range(members)]
+    parts = [artifact[name][member, fold][kept] for member in range(members)]
     return np.mean(parts, axis=0, dtype=float)
 
 
 def _read_paths(path: Path, series: Series, chart: Chart, names: list[str]) -> pd.DataFrame | None:
     artifact, levels = open_artifact(path), series.concentrations
-    if "trajectory" not in artifact.names:
+    if "trajectory" not in artifact.arrays:
         return None
     times = artifact["time"]
     pairs = len(levels) * (len(levels) - 1)

@@ -191,7 +191,7 @@ def read_series(path: Path) -> Series:
     artifact = open_artifact(path)
     levels, axis, signal = (artifact[name] for name in ("concentration", "wavelength", "signal"))
     scans, level, deviations = artifact["scans"], np.zeros(0, np.int64), np.zeros((0, axis.size))
-    if "replicate_level" in artifact.names:
+    if "replicate_level" in artifact.arrays:
         level, deviations = artifact["replicate_level"], artifact["replicate_deviation"]
     try:
         chart, labels = artifact.attributes["chart"], artifact.attributes["labels"]

@@ -1,9 +1,7 @@
 """Layout and reading of artifacts: sealed Zarr v3 groups that xarray opens.
 
-There are two kinds of arrays. A *stored* one is compressed (Blosc: LZ4 over shuffled bytes) in
-chunks of about 1 MiB, each with its CRC-32C, packed into few shards. A *mapped* one is a single
-uncompressed chunk: its file holds the little-endian C-order bytes of the array, which a reader maps
-into memory, and their CRC-32C in the last four bytes.
+An array is a single uncompressed chunk: its file holds the little-endian C-order bytes, which a
+reader maps into memory, and their CRC-32C in the last four bytes.
 
 The attributes of the root `zarr.json` list the checksum of every other file under `files`, and seal
 `zarr.json` itself with `checksum`. A flipped bit anywhere, and any missing, added, truncated or
@@ -11,19 +9,17 @@ exchanged file, is found when the artifact is opened. The error names file and a
 """
 
 import json
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from types import EllipsisType
 from typing import Any
 
 import numpy as np
-import zarr
 from jaxtyping import Shaped
 
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
 from geonode.storage.seal import UNSEALED, file_checksum, is_sealed, require_file
-from geonode.storage.zarr_metadata import require_plain
 
 JSON = dict[str, Any] | list[Any] | str | int | float | bool | None
 
@@ -31,150 +27,130 @@ ROOT = "zarr.json"
 AFTER_SEAL = '"\n  }\n}\n'  # the checksum is the last attribute, and the attributes come last
 SEAL_AT = -len(UNSEALED + AFTER_SEAL)
 
-LARGEST_RATIO = 20_000  # size of an array relative to its files: three times that of zeros
-FEWEST_BYTES = 1 << 30  # size that is always allowed: chunks of zeros only are not stored
+CRC_BYTES = 4
 
 
 @dataclass(frozen=True)
 class ArrayEntry:
-    """Array of an artifact.
-
-    Attributes:
-        name: name of the array.
-        dtype: type of the numbers.
-        shape: size of every dimension.
-        dims: name of every dimension; weights have none.
-        units: units of the values by CF; empty for weights.
-        long_name: label of the quantity; empty for weights.
-        bytes_on_disk: stored size.
-        bytes_in_memory: size in memory.
-    """
+    """Array of an artifact."""
 
     name: str
-    dtype: str
+    dtype: str  # type of the numbers
     shape: tuple[int, ...]
-    dims: tuple[str, ...]
-    units: str
-    long_name: str
-    bytes_on_disk: int
-    bytes_in_memory: int
+    dims: tuple[str, ...]  # name of every dimension; weights have none
+    units: str  # by CF; empty for weights
+    long_name: str  # label of the quantity; empty for weights
+
+    @property
+    def size(self) -> int:
+        """Size of the numbers (bytes)."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    def file(self, path: Path) -> Path:
+        """File of its only chunk, in the artifact at a path."""
+        return path.joinpath(self.name, "c", *["0"] * len(self.shape))
+
+    def map(self, path: Path, mode: Any) -> Shaped[np.memmap, "..."]:
+        """Map of its file, in the artifact at a path, in a mode of `np.memmap`.
+
+        Raises:
+            OSError, ValueError: there is no such file, or it is too short.
+        """
+        dtype = np.dtype(self.dtype).newbyteorder("<")
+        return np.memmap(self.file(path), dtype, mode, shape=self.shape)
+
+    def metadata(self) -> dict[str, Any]:
+        """Metadata of the array, the content of its `zarr.json` (Zarr v3, core specification)."""
+        missing: dict[str, JSON] = {"f": "NaN", "b": False}
+        return {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": list(self.shape),
+            "data_type": self.dtype,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(self.shape)}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": missing.get(np.dtype(self.dtype).kind, 0),
+            "codecs": [
+                {"name": "bytes", "configuration": {"endian": "little"}},
+                {"name": "crc32c"},
+            ],
+            "attributes": {"units": self.units, "long_name": self.long_name},
+            "dimension_names": list(self.dims),
+        }
+
+    @classmethod
+    def read(cls, path: Path, name: str) -> "ArrayEntry":
+        """Array of the artifact at a path; no other metadata than those of `metadata` are accepted.
+
+        Raises:
+            CorruptArtifactError: there are others, or the file of the array has another size.
+        """
+        try:
+            found = json.loads((path / name / ROOT).read_bytes())
+            about, shape = found["attributes"], tuple(found["shape"])
+            labels = str(about["units"]), str(about["long_name"])
+            entry = cls(name, found["data_type"], shape, tuple(found["dimension_names"]), *labels)
+            if np.dtype(entry.dtype).kind not in "biuf" or len(entry.dims) != len(shape):
+                raise TypeError(f"{entry.dtype} of dimensions {entry.dims}")
+            # Zarr leaves out the order of bytes where there is but one.
+            found["codecs"][0].setdefault("configuration", {"endian": "little"})
+            for key, expected in entry.metadata().items():
+                if key != "attributes" and found[key] != expected:
+                    raise ValueError(f"{key} {found[key]}, expected {expected}")
+            if (size := entry.file(path).stat().st_size) != entry.size + CRC_BYTES:
+                raise ValueError(f"{size} bytes, expected {entry.size + CRC_BYTES}")
+        except (
+            LookupError,
+            AttributeError,
+            TypeError,
+            ValueError,
+            OSError,
+            RecursionError,
+        ) as error:
+            reason = f"found {error!s:.200}"
+            raise CorruptArtifactError(path, reason, name) from error
+        return entry
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """Verified artifact, opened by `open_artifact`.
-
-    Attributes:
-        path: folder of the artifact.
-        attributes: attributes of the whole, as written.
-    """
+    """Verified artifact, opened by `open_artifact`."""
 
     path: Path
-    attributes: dict[str, Any]
-    _chunks: dict[str, list[Path]] = field(repr=False)  # files of every array
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the arrays, in alphabetical order."""
-        return tuple(sorted(self._chunks))
+    attributes: dict[str, Any]  # of the whole, as written
+    arrays: dict[str, ArrayEntry]  # in alphabetical order
 
     def __getitem__(self, name: str) -> Shaped[np.ndarray, "..."]:
-        """Read a whole array, read-only: a mapped one is an np.memmap, a stored one decompressed.
+        """Read-only array, mapped from its file: what is not looked at is not read.
 
         Raises:
             ArtifactError: there is no such array.
             CorruptArtifactError: the array was damaged since the artifact was opened.
         """
-        return self.read(name, ())
-
-    def describe(self, name: str) -> ArrayEntry:
-        """Metadata of an array.
-
-        Raises:
-            ArtifactError: there is no such array.
-        """
-        array = self._array(name)
-        return ArrayEntry(
-            name,
-            str(array.dtype),
-            array.shape,
-            tuple(array.metadata.dimension_names),  # type: ignore[union-attr, arg-type]
-            str(array.attrs["units"]),
-            str(array.attrs["long_name"]),
-            sum(file.stat().st_size for file in self._chunks[name]),
-            array.nbytes,
-        )
+        if name not in self.arrays:
+            raise ArtifactError(
+                f"{self.path}: no array {name!r}, expected one of {', '.join(self.arrays)}"
+            )
+        try:
+            return np.asarray(self.arrays[name].map(self.path, "r"))
+        except (OSError, ValueError) as error:
+            reason = f"damaged since it was opened: {error}"
+            raise CorruptArtifactError(self.path, reason, name) from error
 
     def require_shape(self, name: str, shape: tuple[int, ...], of: str) -> None:
         """Refuse an artifact of other inputs, by the shape of an array.
 
-        Args:
-            name: an array of the artifact.
-            shape: expected shape.
-            of: name of the inputs, for the message.
+        The name `of` the inputs is for the message.
 
         Raises:
             ArtifactError: there is no such array, or it has another shape.
         """
-        found = self.describe(name).shape
+        found = self[name].shape
         if found != shape:
             raise ArtifactError(
                 f"{self.path}: array {name!r}: found shape {found}, expected {shape} from {of}; "
                 "it is of another run: run `dvc repro`"
             )
-
-    def read(self, name: str, index: tuple[int, ...]) -> Shaped[np.ndarray, "..."]:
-        """Read part of an array, read-only, at an index along its leading dimensions.
-
-        Only the chunks of that part are decompressed.
-
-        Raises:
-            IndexError: there is no such index.
-            ArtifactError: there is no such array.
-            CorruptArtifactError: the array was damaged since the artifact was opened.
-        """
-        selection: tuple[int | EllipsisType, ...] = (*index, ...)  # an array, even of one number
-        try:
-            array = self._array(name)
-            if array.shards is None:
-                file = chunk_file(self.path / name, array)
-                return np.memmap(file, array.dtype, mode="r", shape=array.shape)[selection]
-            values = np.asarray(array[selection])
-        except (OSError, ValueError, RuntimeError) as error:
-            reason = f"damaged since it was opened: {error}"
-            raise CorruptArtifactError(self.path, reason, name) from error
-        # Zarr reads the fill value from a missing or empty file, without an error.
-        for file in self._chunks[name]:
-            if not file.is_file() or not file.stat().st_size:
-                chunk = array_and_chunk(file.relative_to(self.path).as_posix())
-                raise CorruptArtifactError(self.path, "removed since it was opened", *chunk)
-        values.flags.writeable = False
-        return values
-
-    def _check(self, name: str) -> None:
-        """Refuse invalid metadata, and sizes that the files of the array cannot hold.
-
-        Raises:
-            CorruptArtifactError: the metadata are invalid.
-        """
-        stored = sum(file.stat().st_size for file in self._chunks[name])
-        try:
-            require_plain(self.path / name, FEWEST_BYTES + LARGEST_RATIO * stored, stored)
-            about = self.describe(name)
-        except Exception as error:  # Zarr raises more than ValueError where metadata are wrong
-            reason = f"{error or repr(error)}"
-            raise CorruptArtifactError(self.path, reason, name) from error
-        numbers = np.dtype(about.dtype).kind in "biuf"
-        if not numbers or len(about.dims) != len(about.shape):
-            reason = f"found {about.dtype} of shape {about.shape} and dimensions {about.dims}"
-            raise CorruptArtifactError(self.path, reason, name)
-
-    def _array(self, name: str) -> zarr.Array:
-        if name not in self._chunks:
-            raise ArtifactError(
-                f"{self.path}: no array {name!r}, expected one of {', '.join(self.names)}"
-            )
-        return zarr.open_array(self.path / name, mode="r", zarr_format=3)
 
 
 def open_artifact(path: Path) -> Artifact:
@@ -190,15 +166,8 @@ def open_artifact(path: Path) -> Artifact:
         raise error
     attributes = read_attributes(path)
     del attributes["checksum"]
-    checksums = attributes.pop("files")
-    chunks: dict[str, list[Path]] = {}
-    for file in sorted(checksums):
-        name, chunk = array_and_chunk(file)
-        chunks.setdefault(name, []).extend([path / file] if chunk else [])
-    artifact = Artifact(path, attributes, chunks)
-    for name in artifact.names:
-        artifact._check(name)
-    return artifact
+    names = sorted({array_and_chunk(file)[0] for file in attributes.pop("files")})
+    return Artifact(path, attributes, {name: ArrayEntry.read(path, name) for name in names})
 
 
 def damages(path: Path) -> Iterator[CorruptArtifactError]:
@@ -278,8 +247,3 @@ def array_and_chunk(file: str) -> tuple[str, str]:
     """Array and chunk of a file: `features/c/0/1` is chunk `0/1` of array `features`."""
     name, slash, part = file.partition("/")
     return (name if slash else ""), (part.removeprefix("c/") if part.startswith("c/") else "")
-
-
-def chunk_file(folder: Path, array: zarr.Array) -> Path:
-    """File of the only chunk of a mapped array."""
-    return folder / array.metadata.encode_chunk_key((0,) * array.ndim)

@@ -15,9 +15,7 @@ from geonode.storage.seal import require_file
 def encode_json(path: Path, content: dict[str, Any]) -> bytes:
     """Indented UTF-8 JSON that keeps the order of keys and ends with a newline.
 
-    Args:
-        path: path of the file, for the message.
-        content: content that JSON can express, without NaN and infinity.
+    NaN and infinity are no JSON; the path is for the message.
 
     Raises:
         ArtifactError: `content` holds something that JSON cannot express.
@@ -32,9 +30,7 @@ def encode_json(path: Path, content: dict[str, Any]) -> bytes:
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write JSON, atomically; NaN and infinity become null.
 
-    Args:
-        path: the file.
-        content: argument of `plain`.
+    The content is an argument of `plain`.
 
     Raises:
         ArtifactError: `content` is not JSON otherwise, or the file cannot be written.
@@ -74,8 +70,7 @@ def write_text(path: Path, text: str) -> None:
 def plain(value: Any) -> Any:
     """Value converted to types of JSON; NaN and infinity become null.
 
-    Args:
-        value: nested mappings and sequences; NumPy scalars and arrays become numbers and lists.
+    Mappings and sequences may be nested; scalars and arrays of NumPy become numbers and lists.
     """
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()

@@ -19,20 +19,15 @@ from geonode.storage.seal import read_weights_metadata
 
 PACKAGE = Path(__file__).parents[1]
 
-NOTHING: Mapping[str, str] = {}
+NO_INPUTS: Mapping[str, str] = {}
 """Lineage of an artifact that was made from no other."""
 
 
 class Seal(NamedTuple):
-    """Seal of an artifact.
+    """Seal of an artifact."""
 
-    Attributes:
-        checksum: identity of the artifact, eight hexadecimal digits.
-        made_from: checksums of its inputs by file name; empty if none are stored.
-    """
-
-    checksum: str
-    made_from: dict[str, str]
+    checksum: str  # identity of the artifact, eight hexadecimal digits
+    made_from: dict[str, str]  # checksums of its inputs by file name; empty if none are stored
 
 
 @contextmanager
@@ -82,13 +77,7 @@ def read_seal(path: Path) -> Seal:
 
 
 def strangers(path: Path, sources: Iterable[Path], seals: Mapping[Path, Seal]) -> Iterator[str]:
-    """Messages about present inputs from which an artifact was not made.
-
-    Args:
-        path: path of the artifact.
-        sources: inputs from which it should have been made.
-        seals: seals of all of them.
-    """
+    """Messages about present inputs from which an artifact was not made."""
     for source in sources:
         expected = seals[source].checksum
         found = seals[path].made_from.get(source.name, "none")

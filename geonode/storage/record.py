@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from geonode.errors import CorruptArtifactError
-from geonode.machine import machine
+from geonode.machine import processor_and_versions
 from geonode.storage.document import read_json, write_json
 from geonode.usage import resident_memory
 
@@ -27,21 +27,14 @@ _STARTED = 22 - 3  # field 22, the first one after the name being the third (man
 
 @dataclass(frozen=True)
 class Record:
-    """Time and memory of a stage.
+    """Time and memory of a stage."""
 
-    Attributes:
-        seconds: from the start of the process to the end of its work.
-        peak_mb: largest resident memory, with that of workers; None except on Linux.
-        device_peak_mb: largest memory allocated by torch on a CUDA device; None without one.
-        whole: whether all work was done in this run.
-        conditions: machine and engine.
-    """
-
-    seconds: float
-    peak_mb: float | None
+    seconds: float  # from the start of the process to the end of its work
+    peak_mb: float | None  # largest resident memory, with that of workers; None except on Linux
     device_peak_mb: float | None
-    whole: bool
-    conditions: dict[str, Any]
+    """Largest memory allocated by torch on a CUDA device; None without one."""
+    whole: bool  # whether all work was done in this run
+    conditions: dict[str, Any]  # machine and engine
 
     @classmethod
     def read(cls, path: Path) -> "Record":
@@ -59,22 +52,16 @@ class Record:
 
 
 def conditions(engine: dict[str, Any]) -> dict[str, Any]:
-    """Entries of a record about this machine and an engine.
-
-    Args:
-        engine: the block `engine` of the parameters.
-    """
-    return {"machine": machine(), "engine": engine}
+    """Entries of a record about this machine and an engine."""
+    return {"machine": processor_and_versions(), "engine": engine}
 
 
 @contextmanager
 def recorded(path: Path, engine: dict[str, Any], *, whole: bool) -> Iterator[None]:
     """Write the record of this process after the body; none if the body fails.
 
-    Args:
-        path: path of the record.
-        engine: the block `engine` of the parameters.
-        whole: whether the body does all of its work anew.
+    `whole` says whether the body does all of its work anew; `engine` is the block of the
+    parameters.
     """
     yield
     peak = resident_memory().peak

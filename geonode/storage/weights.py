@@ -19,10 +19,7 @@ def write_weights(
 ) -> None:
     """Write tensors and their metadata, atomically; the same input gives the same bytes.
 
-    Args:
-        path: the file.
-        tensors: tensors by name, of any shape and device.
-        metadata: texts that a reader needs to use them.
+    Tensors have any shape and device; metadata are the texts that a reader needs to use them.
 
     Raises:
         ArtifactError: a tensor holds NaN or infinity, `metadata` has a key `checksum`, or the file

@@ -20,7 +20,7 @@ CODECS = frozenset(
 )
 """Safe codecs; their names may have the prefix `numcodecs.`."""
 
-LARGEST_FILE = 2**20
+LARGEST_METADATA = 2**20
 """Largest metadata of one array or group (bytes)."""
 
 MOST_ARRAYS = 1000
@@ -90,14 +90,11 @@ def require_plain(
 
 
 def _shape_and_size(file: Path, most_chunks: int) -> tuple[tuple[int, ...], int]:
-    """Shape of an array, and its size or that of its largest chunk in memory (bytes).
-
-    Those of a group are () and 0.
-    """
+    """Shape of an array, and its size or that of its largest chunk (bytes); () and 0 of a group."""
     import zarr  # noqa: PLC0415 - few files need it
 
-    if (size := file.stat().st_size) > LARGEST_FILE:
-        raise ArtifactError(f"found {size} bytes of metadata, expected at most {LARGEST_FILE}")
+    if (size := file.stat().st_size) > LARGEST_METADATA:
+        raise ArtifactError(f"found {size} bytes of metadata, expected at most {LARGEST_METADATA}")
     found, version = json.loads(file.read_bytes()), _FILES[file.name]
     if version == 3 and found["node_type"] == "group":
         return (), 0

@@ -11,7 +11,7 @@ from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import Series
 from tests.calibration import beer
-from tests.geometry.small_series import LABELS
+from tests.factory import LABELS
 
 
 def series(levels, scans):

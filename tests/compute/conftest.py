@@ -16,7 +16,7 @@ def computer(monkeypatch):
             SimpleNamespace(name=name, total_memory=memory, major=capability[0])
             for name, memory, capability in cards
         ]
-        monkeypatch.setattr(choice, "_card", lambda: cards[0][0] if cards else None)
+        monkeypatch.setattr(choice, "first_card", lambda: cards[0][0] if cards else None)
         monkeypatch.setattr(sys, "platform", "darwin" if mps else "linux")
         monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(cards))
         monkeypatch.setattr(torch.cuda, "device_count", lambda: len(cards))

@@ -10,7 +10,7 @@ from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.solvers.methods import METHODS
+from geonode.geometry.solvers.methods import SOLVERS
 from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_one_out
@@ -78,7 +78,7 @@ def test_grids_and_geodesics_agree(dtype, tolerance):
         times = torch.linspace(0, 1, 7, dtype=dtype, device=device)
         parts = []
         for name in ("closed_form", "newton"):
-            solution = METHODS[name](closed_form, problem, geodesics_parameters(1e-5, steps=100))
+            solution = SOLVERS[name](closed_form, problem, geodesics_parameters(1e-5, steps=100))
             assert solution.converged.all()
             parts += closed_form.stations(stations, w).every_path(solution.v0)
             parts.append(closed_form.trajectories(problem, solution.v0, times))

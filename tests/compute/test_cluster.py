@@ -129,7 +129,7 @@ def test_begun_tiles_have_ended_when_the_client_is_interrupted(near, tmp_path):
 
 
 def test_workers_that_could_give_other_results_are_refused(near, tmp_path, monkeypatch):
-    there = module._versions()
+    there = module.versions_here()
     for name in ("Python", "numpy", "torch", "zarr", "geonode"):
         monkeypatch.setattr(module, "VERSIONS", {name: "0.1"})
         with (

@@ -123,7 +123,7 @@ def test_a_card_is_what_torch_finds_and_looked_for_without_torch():
     code = (
         "import json, sys\n"
         "from geonode.compute import choice\n"
-        "print(json.dumps([choice._card(), 'torch' in sys.modules]))"
+        "print(json.dumps([choice.first_card(), 'torch' in sys.modules]))"
     )
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -148,7 +148,7 @@ def test_a_card_is_that_of_a_driver_as_new_as_torch_needs(monkeypatch, cards, ne
     )
     monkeypatch.setattr(choice, "CDLL", lambda _: driver)
     monkeypatch.setattr(choice, "run_path", lambda _: {"cuda": needed})
-    assert choice._card() == expected
+    assert choice.first_card() == expected
 
 
 def test_a_card_that_torch_does_not_start_is_an_error_that_says_what_to_do(computer, monkeypatch):

@@ -10,9 +10,9 @@ MKLDNN = torch.backends.mkldnn
 
 @pytest.fixture(autouse=True)
 def forget():
-    products._onednn_is_exact.cache_clear()
+    products.onednn_is_exact.cache_clear()
     yield
-    products._onednn_is_exact.cache_clear()
+    products.onednn_is_exact.cache_clear()
 
 
 def matrices(rows, inner, columns):

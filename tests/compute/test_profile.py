@@ -1,25 +1,14 @@
-import os
-
 import pytest
 import torch
 
 from geonode.compute.kernels import available
-from geonode.compute.profile import Present, Profile, present, profile_of
+from geonode.compute.profile import Present, present, profile_of
 
 OLD, SMALL, LARGE = (
     ("Old", 10**9, (7, 5)),
     ("Small", 16 * 10**9, (8, 0)),
     ("Large", 143 * 10**9, (9, 0)),
 )
-
-
-def test_a_processor_trains_a_few_models_on_every_core_and_mps_many_at_once(monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
-    processor = Profile(3_000, 3, 3, 1_000, False, False)
-    assert profile_of(torch.device("cpu")) == processor
-    mps = Profile(4_000_000, 1, 1, 2_000, False, False)
-    assert profile_of(torch.device("mps")) == mps
 
 
 @pytest.mark.parametrize("installed", [False, True])

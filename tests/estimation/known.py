@@ -14,9 +14,7 @@ from geonode.learning.blend import Blend
 from geonode.learning.folds import leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import packaged_prior
-from geonode.spectra.chart import Chart
-from geonode.spectra.series import Series
-from tests.geometry.small_series import LABELS
+from tests.factory import series_of
 
 W = np.linspace(0, 1, 40)
 LEVELS = [0.0, 10.0, 20.0, 30.0, 40.0, 60.0]
@@ -41,13 +39,6 @@ def holds(intervals, concentration):
 def noise(count, size, seed=0):
     """Errors without direction, one row each."""
     return size * np.random.default_rng(seed).normal(size=(count, len(W)))
-
-
-def series_of(levels, signal):
-    """A series of some levels on a linear chart."""
-    levels = np.asarray(levels, dtype=float)
-    axis = np.linspace(400, 700, signal.shape[1])
-    return Series.of_levels(levels, axis, signal, Chart.of("linear", None, levels), LABELS)
 
 
 def whole(series):

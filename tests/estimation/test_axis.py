@@ -11,7 +11,7 @@ from geonode.spectra.common_axis import interpolated
 from geonode.spectra.series import Series
 from geonode.spectra.table import Spectra
 from tests.estimation.trained import spectra_at
-from tests.geometry.small_series import LABELS
+from tests.factory import LABELS
 
 AXIS = np.arange(400.0, 701.0, 2.0)
 

@@ -10,9 +10,10 @@ from geonode.estimation.posterior import estimate
 from geonode.estimation.range import CURVE_NODES, knots_over_range
 from geonode.learning.folds import leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
-from geonode.posterior.prior import WAVELENGTHS, packaged_prior
+from geonode.posterior.prior import PRIOR_WAVELENGTHS, packaged_prior
 from geonode.spectra.replicates import Replicates
-from tests.estimation.known import LEVELS, W, bent, holds, noise, series_of, straight, whole
+from tests.estimation.known import LEVELS, W, bent, holds, noise, straight, whole
+from tests.factory import series_of
 
 SERIES = series_of(LEVELS, bent(LEVELS) + noise(6, 0.01))
 
@@ -60,7 +61,7 @@ def test_covariances_are_of_the_posterior_and_of_the_residuals(offset, scale):
     span = basis @ np.linalg.pinv(rows) @ rows @ basis.T
     for knot in (3, 16, 30):
         rows = predicted.factors[knot] @ curve.basis.T
-        even = predicted.even[knot] * len(W) / WAVELENGTHS
+        even = predicted.even[knot] * len(W) / PRIOR_WAVELENGTHS
         of_posterior = rows.T @ rows + even * np.eye(directions)
         mean = np.trace(of_posterior) / directions
         even = mean * (span + OTHERWISE * np.eye(directions))

@@ -132,7 +132,7 @@ def test_maps_are_the_estimates_of_the_pixels(tmp_path, curve, written, chunks, 
         "p_value": expected.p_value,
     }
     artifact = open_artifact(tmp_path / "map.zarr")
-    assert set(artifact.names) == {*columns, "flags"}
+    assert set(artifact.arrays) == {*columns, "flags"}
     for name, column in columns.items():
         layer = found[name].values
         assert found[name].dims == ("y", "x")

@@ -11,7 +11,8 @@ from geonode.estimation.range import (
     knots_over_range,
     nodes_on_metric,
 )
-from tests.estimation.known import LEVELS, series_of, whole
+from tests.estimation.known import LEVELS, whole
+from tests.factory import series_of
 
 LOW_AND_HIGH = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
 

@@ -8,27 +8,24 @@ import numpy as np
 import pytest
 
 from geonode.calibration.methods import INVERSE, estimate_left_out_by
-from geonode.estimation.curve import Curve
 from geonode.estimation.model import SpectralModel
-from geonode.estimation.posterior import estimate
 from geonode.evaluation.baselines import BASELINES, chosen_inside
 from geonode.evaluation.evaluate import (
-    CHOSEN,
+    CHOSEN_BASELINE,
     GEONODE,
     PUBLISHED,
     Evaluation,
     Learned,
-    by_baselines,
     by_model,
     classical,
     estimate_left_out,
     metric_csv,
 )
 from geonode.evaluation.scores import skill
-from geonode.learning.folds import leave_one_out
 from geonode.posterior.prior import PROBABILITIES
-from tests.estimation.known import LEVELS, bent, noise, series_of, straight
+from tests.estimation.known import LEVELS, bent, noise, straight
 from tests.evaluation.test_panel import tiny
+from tests.factory import series_of
 from tests.geometry.small_series import small_series
 from tests.learning.series import cpu
 
@@ -91,33 +88,19 @@ def test_all_classical_methods_answer_and_the_chosen_one_is_that_of_each_fold():
     reported = []
     found = classical(SERIES, reported.append)
     assert sum(reported) == 2 * 6
-    assert list(found) == [*BASELINES, CHOSEN, *INVERSE]
+    assert list(found) == [*BASELINES, CHOSEN_BASELINE, *INVERSE]
     names = chosen_inside(SERIES.chart, SERIES.concentrations, SERIES.signal)
     for fold, name in enumerate(names):
         expected = found[name].spectra[fold]
-        np.testing.assert_array_equal(found[CHOSEN].spectra[fold], expected)
+        np.testing.assert_array_equal(found[CHOSEN_BASELINE].spectra[fold], expected)
     for name in INVERSE:
         off = np.abs(estimate_left_out_by(name, SERIES) - SERIES.concentrations)
         median = np.median(off) / np.ptp(SERIES.concentrations)
         assert found[name].row["concentration_error"] == pytest.approx(median)
 
 
-def test_four_levels_are_too_few_to_choose_a_baseline():
-    assert set(by_baselines(small_series(levels=4, wavelengths=8))) == set(BASELINES)
-    assert CHOSEN in by_baselines(small_series(levels=5, wavelengths=8))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"decoders__kind": "posterior"},
-        pytest.param({}, marks=pytest.mark.slow),
-        pytest.param({"inner__members": 0, "decoders__kind": "path"}, marks=pytest.mark.slow),
-    ],
-    ids=["posterior", "blend", "no intervals"],
-)
-def test_geonode_learns_predicts_and_estimates(changes):
-    parameters, reported = tiny(**changes), []
+def test_geonode_learns_predicts_and_estimates():
+    parameters, reported = tiny(decoders__kind="posterior"), []
     series = small_series(levels=5, wavelengths=9)
     learned = Learned(parameters, cpu())
     (found,) = learned(series, reported.append).values()
@@ -155,17 +138,9 @@ def test_skill(rmse, best, expected):
 # concentrations of left-out levels
 
 
-BENT = series_of(LEVELS, bent(LEVELS) + noise(6, 0.01))
-
-
-def test_every_level_is_estimated_by_the_fold_without_it():
-    reported = []
-    found = estimate_left_out(BENT, reported.append)
-    assert reported == [1] * 6
-    for fold in leave_one_out(6)[:-1]:
-        expected = estimate(Curve.of(BENT, fold), BENT.signal[[fold.index]])
-        assert found.found.sets[fold.index] == expected.sets[0]
-        assert found.found.mode[fold.index] == expected.mode[0]
+@pytest.fixture(scope="module")
+def of_bent():
+    return estimate_left_out(series_of(LEVELS, bent(LEVELS) + noise(6, 0.01)))
 
 
 def test_the_summary_by_hand():
@@ -199,9 +174,8 @@ def test_sets_that_are_not_connected_are_counted():
     assert not disconnected["30"]
 
 
-def test_densities_are_those_of_the_posterior():
-    found = estimate_left_out(BENT)
-    for mean, (places, densities) in zip(found.found.mean, found.densities, strict=True):
+def test_densities_are_those_of_the_posterior(of_bent):
+    for mean, (places, densities) in zip(of_bent.found.mean, of_bent.densities, strict=True):
         edges = [0.0]
         for place in places:  # the middle of a cell
             edges.append(2 * place - edges[-1])
@@ -231,12 +205,11 @@ def test_one_row_for_every_level_and_wavelength():
     )
 
 
-def test_the_table_has_the_posterior_of_every_level():
-    found = estimate_left_out(series_of(LEVELS, bent(LEVELS) + noise(6, 0.01)))
-    rows = list(csv.DictReader(io.StringIO(found.csv())))
+def test_the_table_has_the_posterior_of_every_level(of_bent):
+    rows = list(csv.DictReader(io.StringIO(of_bent.csv())))
     assert {row["level"] for row in rows} == {"0", "10", "20", "30", "40", "60"}
     read = [[float(row[key]) for row in rows] for key in ("concentration", "density")]
-    np.testing.assert_allclose(read, np.concatenate(found.densities, axis=1), rtol=1e-5)
+    np.testing.assert_allclose(read, np.concatenate(of_bent.densities, axis=1), rtol=1e-5)
 
 
 @pytest.mark.usefixtures("unchecked")

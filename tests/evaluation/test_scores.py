@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from geonode.errors import SpectraError
 from geonode.evaluation.scores import (
-    coverage,
+    interval_coverage,
     q2,
     series_scores,
     spectrum_scores,
@@ -153,7 +153,7 @@ def test_coverage_by_hand():
     predicted = np.array([[1.0, -3.0], [0.0, 2.0], [-2.0, 2.0], [4.0, 4.0]])
     half_width = np.stack([np.full((4, 2), width) for width in (0.0, 1.0, 2.0, 4.0)])
     half_width[3, 3, 0] = 3.5
-    found = coverage(measured, predicted, half_width)
+    found = interval_coverage(measured, predicted, half_width)
     assert found == {
         "50": {"all": 1 / 8, "interior": 1 / 4, "ends": 0.0, "half_width": 0.0},
         "80": {"all": 2 / 8, "interior": 1 / 4, "ends": 1 / 4, "half_width": 1.0},

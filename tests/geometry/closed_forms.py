@@ -8,7 +8,7 @@ import torch
 from scipy.special import erfi
 from torch import Tensor
 
-from geonode.geometry.grid import Grid, moved, uniform_nodes
+from geonode.geometry.grid import Grid, matched, uniform_nodes
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
 
@@ -128,7 +128,7 @@ def direct(metric: Metric, wavelengths: Tensor, positions: Tensor) -> Grid:
     """The grid of one metric by calls of its network alone: slow, and right for any metric."""
     like = metric.network.parameters[0]
     parts = [
-        metric.with_symbol(moved(rows, like)[None], moved(wavelengths, like))
+        metric.with_symbol(matched(rows, like)[None], matched(wavelengths, like))
         for rows in positions.split(128)  # so that memory does not grow with the grid
     ]
     log_sqrt, symbol = (torch.cat([part[i][0] for part in parts]).to(positions) for i in (0, 1))

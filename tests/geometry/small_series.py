@@ -8,15 +8,9 @@ from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
+from tests.factory import series_of
 
 LEVELS, WAVELENGTHS, MEMBERS = 4, 5, 2
-LABELS = {
-    "signal": "absorbance",
-    "signal_unit": "1",
-    "axis": "wavelength",
-    "axis_unit": "nm",
-    "concentration_unit": "ppb",
-}
 
 
 def small_series(levels: int = LEVELS, wavelengths: int = WAVELENGTHS) -> Series:
@@ -24,8 +18,7 @@ def small_series(levels: int = LEVELS, wavelengths: int = WAVELENGTHS) -> Series
     concentrations = 10.0 * np.arange(levels)
     axis = 400 + np.arange(wavelengths) ** 1.5
     signal = np.random.default_rng(0).normal(size=(levels, wavelengths))
-    chart = Chart.of("linear", None, concentrations)
-    return Series.of_levels(concentrations, axis, signal, chart, LABELS)
+    return series_of(concentrations, signal, axis)
 
 
 def small_metrics(series: Series, seed: int = 0, gain: float = 1.0) -> LearnedMetrics:

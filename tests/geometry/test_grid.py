@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.interpolate import CubicHermiteSpline
 
-from geonode.geometry.grid import Grid, moved
+from geonode.geometry.grid import Grid, matched
 from tests.geometry.closed_forms import KNOWN, grid_of, nodes, stretched
 from tests.geometry.precision import NoWideningMove
 
@@ -86,4 +86,4 @@ def test_copies_in_another_format_are_moved_before_they_are_widened():
             grid.positions.to(like)
     for name in ("positions", "log_sqrt", "symbol"):
         assert torch.equal(getattr(double, name), getattr(grid, name).double())
-    assert torch.equal(moved(grid.positions, like), grid.positions.double())
+    assert torch.equal(matched(grid.positions, like), grid.positions.double())

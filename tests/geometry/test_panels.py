@@ -81,18 +81,3 @@ def test_a_model_is_the_same_alone_on_a_chart_and_with_pairs_of_its_own():
             torch.testing.assert_close(*symbols, rtol=1e-11, atol=1e-12)
         expected = together[1][model, rows[model]]
         torch.testing.assert_close(some[model], expected, rtol=1e-14, atol=0)
-
-
-def test_the_maximum_speed_is_that_at_the_slowest_node_or_concentration_of_the_path():
-    """Other features: `tests/geometry/test_stations.py`."""
-    metric = random_metric(52, 3.0, models=2)
-    _, found = geometry(metric, 24)
-    at = torch.cat([POSITIONS, Panels.between(POSITIONS, 24).nodes.flatten(1)], dim=1)
-    root = metric(at, WAVELENGTHS).sqrt()
-    for model in range(2):
-        a, b = (POSITIONS[model][i[model]][:, None] for i in (SOURCE, TARGET))
-        on_path = (torch.minimum(a, b) <= at[model]) & (at[model] <= torch.maximum(a, b))
-        smallest = torch.where(on_path[..., None], root[model], torch.inf).amin(1)
-        expected = found[model][..., LENGTH] / smallest
-        torch.testing.assert_close(found[model][..., FASTEST], expected, rtol=1e-11, atol=0)
-        assert torch.equal(found[model][..., FINAL], b.expand(-1, 3))

@@ -11,10 +11,9 @@ from geonode.compute.device import Device
 from geonode.config import GeodesicsParameters
 from geonode.errors import ArtifactError, GeometryError, MissingArtifactError
 from geonode.geometry import solved
-from geonode.geometry.problem import BoundaryValueProblem, converged, ordered_pairs
+from geonode.geometry.problem import converged, ordered_pairs
 from geonode.geometry.solved import Geodesics, read_features
-from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.solvers.methods import METHODS
+from geonode.geometry.solvers.methods import SOLVERS
 from geonode.geometry.stored import StoredGrids, write_grids
 from tests.geometry.closed_forms import CPU, DirectSource, nodes
 from tests.geometry.small_series import LEVELS, MEMBERS, WAVELENGTHS, small_metrics, small_series
@@ -72,42 +71,35 @@ def whole(grids, tmp_path_factory):
     return path, solve(path, grids, parameters(), report=told.append), told
 
 
-def test_what_is_solved_is_read(grids, whole):
+def test_what_is_solved_is_read(whole):
+    """Of every geodesic the length, which is l = |v0| sqrt(g), and that of its reverse."""
     path, summary, told = whole
     assert told == [1] * 10
     features, found = read_features(path, SERIES, CHOSEN), contents(path)
     assert (features.shape, features.dtype) == ((*SHAPE[:3], 3, 5), np.float32)
     assert not features.flags.writeable
-    wavelengths, residuals = torch.from_numpy(SERIES.wavelengths), []
-    for member, fold in ((0, 0), (1, 2), (0, 4)):
-        closed_form = ClosedForm(grids.grid((member, fold), torch.empty(0).double()))
-        stations = torch.from_numpy(LEARNED.positions(SERIES.concentrations)[fold])
-        problem = BoundaryValueProblem.all_pairs(stations)
-        one = closed_form.solve(problem, 1e-6)
-        times = torch.linspace(0, 1, 5, dtype=torch.float64)
-        expected = {
-            "v0": one.v0,
-            "residual": one.residual,
-            "features": closed_form.stations(stations, wavelengths)
-            .every_path(one.v0)[1][:, CHOSEN]
-            .float(),
-            "trajectory": closed_form.trajectories(problem, one.v0, times).float(),
-        }
-        for name, values in expected.items():
-            np.testing.assert_array_equal(found[name][member, fold], values)
-        residuals.append(float(one.residual.abs().max()))
+    source, target = ordered_pairs(LEVELS)
+    length = features[..., 2].reshape(MEMBERS, LEVELS + 1, PAIRS, 3)
+    back = (source[:, None] == target) & (target[:, None] == source)
+    np.testing.assert_allclose(length, length[:, :, back.int().argmax(1)], rtol=1e-6)
+    metric, wavelengths = LEARNED.metric(CPU), torch.from_numpy(SERIES.wavelengths)
+    for model, x in enumerate(np.tile(LEARNED.positions(SERIES.concentrations), (MEMBERS, 1))):
+        at = LEARNED.index(model)
+        log_sqrt = metric[model].log_sqrt(torch.from_numpy(x), wavelengths)[0].numpy()
+        v0, ends = found["v0"][at], x[[source.numpy(), target.numpy()]]
+        speed = np.abs(v0) * np.exp(log_sqrt[source])
+        np.testing.assert_allclose(speed[:, CHOSEN], length[at], rtol=1e-6)
+        np.testing.assert_allclose(found["trajectory"][at][..., [0, -1]].mean(1), ends.T, atol=1e-6)
     assert not found["status"].any()
     np.testing.assert_array_equal(found["training"], SERIES.axis[CHOSEN])
-    for name, index in zip(("source", "target"), ordered_pairs(LEVELS), strict=True):
+    for name, index in (("source", source), ("target", target)):
         np.testing.assert_array_equal(found[name], SERIES.concentrations[index])
     np.testing.assert_array_equal(found["time"], [0, 0.25, 0.5, 0.75, 1])
     assert (summary.geodesics, summary.unconverged) == (np.prod(SHAPE), 0)
-    assert summary.evaluations == 2 * np.prod(SHAPE)
-    assert summary.checked_on_network == 10 * 20
-    assert max(residuals) <= summary.residual_max <= 1e-9
+    assert (summary.evaluations, summary.checked_on_network) == (2 * np.prod(SHAPE), 10 * 20)
+    assert np.abs(found["residual"]).max() == summary.residual_max <= 1e-9
     assert 0 < summary.endpoint_error_max <= 3e-7  # grids are stored in float32
     assert 0 < summary.speed_drift_max <= 3e-7
-    assert summary.metrics()["geodesics"] == 600
 
 
 def test_float32_geometry_and_no_trajectories(tmp_path, grids, whole):
@@ -172,7 +164,7 @@ def test_a_card_short_of_memory_takes_fewer_wavelengths_and_finds_the_same(
 ):
     """Stands for what another process takes of the card after the wavelengths were chosen."""
     monkeypatch.setattr(CORES, lambda: 1)  # whose tiles are in turn
-    most, plain, rows = 2 * PAIRS, METHODS["closed_form"], []
+    most, plain, rows = 2 * PAIRS, SOLVERS["closed_form"], []
 
     def short(closed_form, problem, settings):
         rows.append(len(problem.source) * closed_form.grid.log_sqrt.shape[1])
@@ -181,7 +173,7 @@ def test_a_card_short_of_memory_takes_fewer_wavelengths_and_finds_the_same(
         return plain(closed_form, problem, settings)
 
     monkeypatch.setattr(solved, "BYTES_PER_ROW", 2**20 // 100)
-    monkeypatch.setitem(METHODS, "closed_form", short)
+    monkeypatch.setitem(SOLVERS, "closed_form", short)
     path, told = tmp_path / "halved.zarr", []
     summary = solve(path, grids, parameters(), replace(DOUBLE, memory_mb=1), report=told.append)
     failed = sum(count > most for count in rows)
@@ -234,7 +226,7 @@ def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypa
     monkeypatch.setattr(CORES, lambda: 1)  # the method counts its calls
     misses = {14: [(0, 1, 0.1), (4, 0, 0.2)], 15: [(4, 0, 0.3)]}
     monkeypatch.setattr(solved, "TABLES", 180)  # 288 kB a wavelength: 1 MB is enough for three
-    monkeypatch.setitem(METHODS, "newton", clumsy(misses))
+    monkeypatch.setitem(SOLVERS, "newton", clumsy(misses))
     path, device = tmp_path / "geodesics.zarr", replace(DOUBLE, memory_mb=1)
     message = (
         r"3 of 600 geodesics .*expected at most 2\. Worst: 10 to 20 ppb at 405\.196 nm "
@@ -244,7 +236,7 @@ def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypa
     block = {"method": "newton", "check_rows": 60, "time_points": 0}
     with pytest.raises(GeometryError, match=message):
         solve(path, grids, parameters(allow_unconverged=2, **block), device)
-    monkeypatch.setitem(METHODS, "newton", clumsy(misses))
+    monkeypatch.setitem(SOLVERS, "newton", clumsy(misses))
     summary = solve(path, grids, parameters(allow_unconverged=3, **block), device)
     assert (summary.unconverged, summary.checked_on_network) == (3, 600)
     assert summary.residual_max == pytest.approx(0.3, abs=1e-6)

@@ -11,9 +11,7 @@ from geonode.learning.folds import leave_one_out, training_wavelengths
 from geonode.learning.objective import fit
 from geonode.learning.path_decoder import PathDecoders
 from geonode.progress import silent
-from geonode.spectra.chart import Chart
-from geonode.spectra.series import Series
-from tests.geometry.small_series import LABELS
+from tests.factory import series_of
 
 TRAINING_WAVELENGTHS = 5
 
@@ -49,13 +47,8 @@ def spectra(levels, wavelengths):
 
 def series(levels, wavelengths, signal=None):
     """Those spectra, or others, on a linear chart whose positions are those above."""
-    concentrations = 30 * (1 + positions(levels)[0])
-    chart = Chart.of("linear", None, concentrations)
-    if signal is None:
-        signal = spectra(levels, wavelengths)
-    return Series.of_levels(
-        concentrations, np.linspace(400, 700, wavelengths), signal, chart, LABELS
-    )
+    signal = spectra(levels, wavelengths) if signal is None else signal
+    return series_of(30 * (1 + positions(levels)[0]), signal)
 
 
 def flat_features(levels, wavelengths, members=1, folds=None, training=TRAINING_WAVELENGTHS):

@@ -10,7 +10,14 @@ from geonode.compute.device import Device
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning import objective
-from geonode.learning.batches import Batch, Fitted, Footprint, Model, batches_of, in_order
+from geonode.learning.batches import (
+    Batch,
+    Footprint,
+    Model,
+    TrainedModels,
+    batches_of,
+    in_model_order,
+)
 from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import SOURCES, Fold, leave_one_out, leave_two_out
@@ -58,7 +65,7 @@ def recognisable(batch):
     label = torch.tensor([float(100 * member + fold.index) for member, fold in batch.models])
     network = Perceptron((label[:, None, None],), (-label[:, None, None],))
     history = torch.stack([label, 0.5 + label])[None].expand(4, -1, -1)
-    return Fitted(network, history)
+    return TrainedModels(network, history)
 
 
 # A model costs 4 x 3 pairs of 7 rows, or 5 x 3 where nothing is left out: 84 and 105 rows. Inside
@@ -83,7 +90,7 @@ def test_batches_hold_what_fits_for_two_cores_and_every_model_once(rows, folds, 
         for (_, fold), source, target in zip(batch.models, batch.source, batch.target, strict=True):
             found_pairs = list(zip(source.tolist(), target.tolist(), strict=True))
             assert found_pairs == trained_pairs(fold)
-    network, history = in_order(found, [recognisable(batch) for batch in found])
+    network, history = in_model_order(found, [recognisable(batch) for batch in found])
     models = [100.0 * member + fold.index for member in range(MEMBERS) for fold in folds]
     labels = torch.tensor(models)
     assert torch.equal(network.weights[0].flatten(), labels)

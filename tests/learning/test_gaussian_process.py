@@ -4,9 +4,9 @@ from scipy.linalg import null_space
 from scipy.stats import multivariate_normal
 
 from geonode.learning.gaussian_process import (
-    LENGTHS,
-    MEANS,
-    NOISES,
+    PROCESS_LENGTHS,
+    PROCESS_MEANS,
+    PROCESS_NOISES,
     GaussianProcess,
     fit_process,
     restricted_likelihood,
@@ -15,7 +15,7 @@ from geonode.learning.gaussian_process import (
 POSITIONS = np.array([-1.0, -0.7, -0.1, 0.2, 0.55, 1.0])
 TARGETS = np.array([-1.4, -0.7, 0.0, 0.9, 1.3])
 SPECTRA = np.random.default_rng(3).normal(size=(6, 9)).cumsum(axis=0)
-BOTH = pytest.mark.parametrize("mean", MEANS)
+BOTH = pytest.mark.parametrize("mean", PROCESS_MEANS)
 
 
 def kernel(one, other, length):
@@ -23,7 +23,7 @@ def kernel(one, other, length):
 
 
 def basis(positions, mean):
-    return np.stack([positions**power for power in range(MEANS[mean])], axis=1)
+    return np.stack([positions**power for power in range(PROCESS_MEANS[mean])], axis=1)
 
 
 @BOTH
@@ -49,10 +49,10 @@ def test_the_restricted_likelihood_is_that_of_contrasts(mean):
     """Contrasts do not feel the mean: their likelihood, with the scale at its maximum."""
     contrasts = null_space(basis(POSITIONS, mean).T).T
     found = restricted_likelihood(POSITIONS, SPECTRA, mean)
-    assert found.shape == (len(LENGTHS), len(NOISES))
+    assert found.shape == (len(PROCESS_LENGTHS), len(PROCESS_NOISES))
     expected = np.empty_like(found)
-    for i, length in enumerate(LENGTHS):
-        for j, noise in enumerate(NOISES):
+    for i, length in enumerate(PROCESS_LENGTHS):
+        for j, noise in enumerate(PROCESS_NOISES):
             whole = kernel(POSITIONS, POSITIONS, length) + noise * np.eye(6)
             covariance = contrasts @ whole @ contrasts.T
             data = contrasts @ SPECTRA
@@ -77,11 +77,11 @@ def test_spectra_that_the_mean_follows_exactly_are_predicted_exactly(mean, level
 
 def test_hyper_parameters_that_one_contrast_cannot_tell_apart_are_not_left_to_rounding():
     positions, generator = np.array([-1.0, -0.2, 1.0]), np.random.default_rng(5)
-    middle = LENGTHS[[19, 20]].tolist()  # of forty
+    middle = PROCESS_LENGTHS[[19, 20]].tolist()  # of forty
     for _ in range(10):
         spectra = generator.normal(size=(3, 7))
         evidence = restricted_likelihood(positions, spectra, "linear")
         assert np.ptp(evidence) < 1e-8
         process, _ = fit_process(positions, spectra, "linear")
         assert process.length in middle
-        assert process.noise == NOISES[6]
+        assert process.noise == PROCESS_NOISES[6]

@@ -11,16 +11,13 @@ from geonode.learning.context import NestedRuns
 from geonode.learning.folds import leave_one_out, leave_two_out
 from geonode.learning.metric_learning import LEARNING, charts_by_evidence, learn
 from geonode.spectra.chart import Chart
-from geonode.spectra.series import Series
+from tests.factory import series_of
 from tests.geometry.closed_forms import nodes
-from tests.geometry.small_series import LABELS
 from tests.learning.series import cpu, metric_parameters, spectra
 
 CPU = cpu(torch.float64)
 LEVELS = np.array([1.0, 4.0, 16.0, 64.0, 256.0])
-SERIES = Series.of_levels(
-    LEVELS, np.linspace(400, 700, 11), spectra(5, 11), Chart.of("linear", None, LEVELS), LABELS
-)
+SERIES = series_of(LEVELS, spectra(5, 11))
 BENT = replace(SERIES, signal=np.sin(np.log(LEVELS)[:, None] / 3 + SERIES.axis / 100))
 RUNS = NestedRuns.of(5, 2, InnerParameters(members=1, levels=None), CPU)
 
@@ -66,8 +63,7 @@ def smooth(coordinate):
 
 
 def charts(levels, spectra, margin=1.0, folds=None, given=None):
-    given = given or Chart.of("linear", None, levels)
-    series = Series.of_levels(levels, np.arange(float(spectra.shape[1])), spectra, given, LABELS)
+    series = series_of(levels, spectra, chart=given)
     return charts_by_evidence(series, folds or leave_one_out(len(levels)), margin)
 
 

@@ -134,15 +134,3 @@ def test_lift_is_bayesian_regression_on_the_training_spectra(noise):
 
 
 # artifact
-
-
-def test_feature_scale_is_mean_and_deviation_over_pairs_and_wavelengths():
-    features = np.random.default_rng(0).normal(3, 2, (2, 4, 6, 5))
-    scale = FeatureScale.of(torch.from_numpy(features))
-    np.testing.assert_allclose(scale.mean, features.mean((1, 2)))
-    np.testing.assert_allclose(scale.deviation, features.std((1, 2)))
-    rows = scale.apply(torch.from_numpy(features))
-    expected = (features - features.mean((1, 2), keepdims=True)) / features.std(
-        (1, 2), keepdims=True
-    )
-    np.testing.assert_allclose(rows, expected.reshape(2, 24, 5))

@@ -5,7 +5,7 @@ import torch
 from geonode.errors import TrainingError
 from geonode.learning.folds import leave_one_out, leave_two_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
-from geonode.posterior.posterior import MetricPosterior
+from geonode.posterior.metric_posterior import MetricPosterior
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from tests.learning.series import series
 

@@ -4,7 +4,7 @@ import pytest
 from geonode.errors import TrainingError
 from geonode.learning.blend import KINDS
 from geonode.learning.path_decoder import PathDecoders
-from geonode.learning.predicted import Decoders, Predicted, mixture
+from geonode.learning.predicted import Predicted, mixture
 from tests.learning.series import decoder_parameters, flat_features, left_out, run, series
 
 
@@ -66,26 +66,6 @@ LEVELS, WAVELENGTHS, MEMBERS = 5, 7, 2
 SERIES = series(LEVELS, WAVELENGTHS)
 PARAMETERS = decoder_parameters(members=MEMBERS)
 FEATURES = flat_features(LEVELS, WAVELENGTHS)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_fitted_taken_apart_and_put_together(kind, tmp_path):
-    models = run(LEVELS, MEMBERS, scratch=tmp_path / "scratch")
-    decoders, history = KINDS[kind].fit(SERIES, FEATURES, PARAMETERS, models)
-    assert isinstance(decoders, Decoders)
-    assert history.ndim == 3
-    assert history.shape[1] == 1
-    assert history.shape[2] in (LEVELS + 1, MEMBERS * (LEVELS + 1))
-    tensors = {name: tensor.clone() for name, tensor in decoders.tensors().items()}
-    again = KINDS[kind].from_tensors(tensors)
-    assert type(again) is type(decoders)
-    for found, expected in zip(
-        left_out(again, SERIES, FEATURES), left_out(decoders, SERIES, FEATURES), strict=True
-    ):
-        np.testing.assert_array_equal(found, expected)
-        assert found.shape == SERIES.signal.shape
-        assert np.isfinite(found).all()
-    assert not (tmp_path / "scratch").exists()
 
 
 def test_a_posterior_reads_no_geodesics_and_a_path_decoder_all():

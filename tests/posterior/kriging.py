@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from geonode.posterior.charts import positions
-from geonode.posterior.smoothers import KERNELS, MEANS, dictionary
+from geonode.posterior.smoothers import KERNELS, SMOOTHER_MEANS, dictionary
 
 
 class Kriging:
@@ -31,7 +31,7 @@ class Kriging:
             "x": on_chart[a],
             "c": self.concentrations[a] / self.highest,
         }
-        names = MEANS[description.mean[smoother]].split()
+        names = SMOOTHER_MEANS[description.mean[smoother]].split()
         return np.stack([columns[name] for name in names], axis=1)
 
     def system(self, smoother, kept):

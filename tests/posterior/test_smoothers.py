@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.posterior.smoothers import Smoothers
+from geonode.posterior.smoothers import ChartSmoothers
 from tests.posterior.kriging import Kriging
 
 LEVELS = np.array([0.0, 5.0, 10.0, 30.0, 60.0])
@@ -17,7 +17,7 @@ def batch(array):
 
 @pytest.mark.parametrize("smoother", SOME)
 def test_weights_and_variance_are_those_of_kriging(smoother):
-    found = Smoothers.of(batch(LEVELS)).at(batch(TARGETS))
+    found = ChartSmoothers.of(batch(LEVELS)).at(batch(TARGETS))
     for target in range(len(TARGETS)):
         weights, variance = KRIGING.predict(smoother, list(range(5)), 5 + target)
         np.testing.assert_allclose(
@@ -33,5 +33,5 @@ def test_small_variances_keep_their_digits(smoother):
     kriging = Kriging(levels, targets)
     expected = [kriging.predict(smoother, np.arange(30), 30 + place)[1] for place in range(3)]
     assert max(expected) < 1e-5
-    found = Smoothers.of(batch(levels)).at(batch(targets)).variance[0, :, smoother]
+    found = ChartSmoothers.of(batch(levels)).at(batch(targets)).variance[0, :, smoother]
     np.testing.assert_allclose(found, expected, rtol=1e-5)

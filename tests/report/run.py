@@ -138,7 +138,8 @@ class Run:
         with self.series.artifact_writer(self.artifacts[1], attributes) as writer:
             writer.coordinate("position", nodes, units="1", long_name="charted", dims=("node",))
             for name, values in grids.items():
-                _write_blocks(writer, name, ("node", "wavelength"), values)
+                dims = ("member", "fold", "node", "wavelength")
+                writer.stored(name, dims, values.astype("float32"), units="1", long_name=name)
 
     def _write_geodesics(self):
         """In the metric above exp(a x) is linear in t."""
@@ -158,7 +159,10 @@ class Run:
                 writer.coordinate("time", times, units="1", long_name="t")
                 one = np.repeat(paths[:, None], self.wavelengths, axis=1)
                 values = np.broadcast_to(one, (*shape, self.times))
-                _write_blocks(writer, "trajectory", ("pair", "wavelength", "time"), values)
+                dims = ("member", "fold", "pair", "wavelength", "time")
+                writer.stored(
+                    "trajectory", dims, values.astype("float32"), units="1", long_name="trajectory"
+                )
 
     def _write_tables(self):
         plots = self.folder / "metrics" / "plots"
@@ -219,18 +223,3 @@ class Run:
             "validate": validate,
             "env": {"device": "cpu", "name": "Some Processor", "cores": 2},
         }
-
-
-def _write_blocks(writer, name, dims, values):
-    """Values of every member and fold, one block each."""
-    writer.stored_blocks(
-        name,
-        ("member", "fold", *dims),
-        values.shape,
-        "float32",
-        units="1",
-        long_name=name,
-        block_dims=2,
-    )
-    for index in np.ndindex(values.shape[:2]):
-        writer.parts.write(name, index, values[index].astype("float32"))

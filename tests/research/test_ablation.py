@@ -13,7 +13,7 @@ from geonode.estimation.model import SpectralModel
 from geonode.evaluation.evaluate import Job
 from geonode.parameters_file import read_parameters
 from geonode.posterior.charts import FAMILIES
-from geonode.posterior.posterior import MetricPosterior
+from geonode.posterior.metric_posterior import MetricPosterior
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from geonode.posterior.smoothers import dictionary
 from geonode.progress import silent
@@ -22,7 +22,6 @@ from geonode.storage.document import write_json
 from research import ablation
 from research.ablation import (
     BEST,
-    BLEND,
     COLUMNS,
     FLAT,
     INITIAL,
@@ -30,8 +29,6 @@ from research.ablation import (
     MEASURED,
     PATH,
     PATH_FLAT,
-    PATH_SHARED,
-    Networks,
     by_posteriors,
     comparisons,
     paired_test,
@@ -132,23 +129,6 @@ def test_simulated_series_are_scored_as_measured_ones_are():
     learned = left_out_by_weights(one, lambda evidence: packaged_prior().rule(evidence)[0])
     assert rows[3]["method"] == LEARNED
     assert rows[3]["rmse"] == pytest.approx(learned, rel=1e-5)
-
-
-@pytest.mark.slow
-def test_the_path_alone_is_that_of_the_blend():
-    found = Networks(parameters(seed=0), SEED, DEVICE)(SERIES)
-    rows = {name: one.row for name, one in found.items()}
-    assert list(rows) == [BLEND, PATH, PATH_FLAT, PATH_SHARED]
-    for name, learning, kind, inner in (
-        (BLEND, "end_to_end", "blend", 1),
-        (PATH, "end_to_end", "path", 0),
-        (PATH_SHARED, "shared", "path", 0),
-    ):
-        expected = numbers_of(fitted(SERIES, learning, kind, inner).left_out(), SERIES)
-        for one, value in zip(numbers(rows[name]), expected, strict=True):
-            assert one == (value if value is None else pytest.approx(value, rel=1e-6)), name
-        assert ("coverage90" in rows[name]) == (kind == "blend")
-    assert len({row["rmse"] for row in rows.values()}) == 4
 
 
 # paired comparisons

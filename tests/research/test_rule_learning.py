@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from geonode.posterior.posterior import MetricPosterior
+from geonode.posterior.metric_posterior import MetricPosterior
 from geonode.posterior.prior import packaged_prior
 from research import rule_learning as learning
 from research.draws import Draws

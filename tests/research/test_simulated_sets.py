@@ -34,10 +34,10 @@ def test_half_widths_and_masses_hold_what_they_promise_where_they_were_found(mon
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("levels", [4, 6, 12])
+@pytest.mark.parametrize("levels", [4, 6])
 def test_sets_and_intervals_hold_nine_of_ten_new_simulated_levels(levels):
-    """With other seeds than those of the calibration; 600 levels vary by 1.2%."""
-    prior, series = packaged_prior(), -(-300 // levels)
+    """With other seeds than those of the calibration; 360 levels vary by 1.6%."""
+    prior, series = packaged_prior(), -(-180 // levels)
     found = [
         one
         for errors in calibration.ERRORS

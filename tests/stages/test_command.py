@@ -85,7 +85,7 @@ def test_a_stage_before_its_inputs_says_what_is_missing(name, missing, run, proj
 
 
 def test_an_absent_device_is_refused(run, monkeypatch):
-    monkeypatch.setattr("geonode.compute.choice._card", lambda: None)
+    monkeypatch.setattr("geonode.compute.choice.first_card", lambda: None)
     assert_refused(run("probe", "--device", "cuda"), "'cuda'", "absent", "cpu")
     assert not Path("data/device.json").exists()
 

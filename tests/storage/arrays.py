@@ -30,22 +30,19 @@ VALUES = {
 BLOCKS = ((0, 0), (0, 1), (1, 0), (1, 1))
 
 
-def write(path, blocks=BLOCKS, attributes=ATTRIBUTES):
-    with artifact_writer(path, attributes) as writer:
+def write(path, blocks=BLOCKS):
+    with artifact_writer(path, ATTRIBUTES) as writer:
         writer.coordinate("wavelength", WAVELENGTH, units="nm", long_name="Wavelength")
         writer.coordinate("pair", VALUES["pair"], units="1", long_name="Pair")
         writer.coordinate("source", SOURCE, dims=("pair",), units="ppb", long_name="From")
         writer.stored("converged", ("member", "pair"), CONVERGED, units="1", long_name="Solved")
         writer.stored("start", ("pair",), VALUES["start"], units="1", long_name="All zeros")
         dims = ("member", "fold", "node", "wavelength")
-        about = {"units": "1", "long_name": "Christoffel symbol", "block_dims": 2}
-        writer.stored_blocks("christoffel", dims, CHRISTOFFEL.shape, "f8", **about)
+        about = {"units": "1", "long_name": "Christoffel symbol"}
+        writer.mapped("christoffel", dims, CHRISTOFFEL.shape, "f8", **about)
         for index in blocks:
             writer.parts.write("christoffel", index, CHRISTOFFEL[index])
         dims = ("member", "pair", "wavelength")
         for name, values in (("features", FEATURES), ("velocity", VELOCITY)):
-            mapped = writer.mapped(
-                name, dims, values.shape, "f4", units="1", long_name=name.title()
-            )
-            mapped[...] = values
+            writer.stored(name, dims, values, units="1", long_name=name.title())
     return path

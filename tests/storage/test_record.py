@@ -6,7 +6,7 @@ import time
 import pytest
 
 from geonode.errors import CorruptArtifactError, MissingArtifactError
-from geonode.machine import machine, processor
+from geonode.machine import processor, processor_and_versions
 from geonode.storage.document import write_json
 from geonode.storage.record import Record, conditions, recorded
 
@@ -16,9 +16,9 @@ MEMORY = 60_000_000
 SLEEPING = f"""\
 import sys, time
 from pathlib import Path
-from geonode.machine import machine
+from geonode.machine import processor_and_versions
 from geonode.storage.record import recorded
-machine()
+processor_and_versions()
 assert "torch" not in sys.modules
 time.sleep(0.2)
 with recorded(Path(sys.argv[1]), {{}}, whole=True):
@@ -54,7 +54,7 @@ def test_a_record_tells_machine_and_engine(tmp_path):
     assert found.conditions == conditions(ENGINE) != conditions({**ENGINE, "workers": 3})
     assert found.conditions["machine"]["cores"] == os.cpu_count()
     assert found.conditions["machine"]["processor"] == processor() != ""
-    assert machine()["torch"].startswith("2.")
+    assert processor_and_versions()["torch"].startswith("2.")
 
 
 def test_a_damaged_record_is_refused(tmp_path):

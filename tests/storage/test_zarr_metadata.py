@@ -5,7 +5,7 @@ import pytest
 import zarr
 
 from geonode.errors import ArtifactError
-from geonode.storage.zarr_metadata import LARGEST_FILE, require_own_files, require_plain
+from geonode.storage.zarr_metadata import LARGEST_METADATA, require_own_files, require_plain
 
 
 def chunks(*shape):
@@ -58,7 +58,7 @@ def metadata(tmp_path_factory):
         (3, {"data_type": "r64"}, "found no metadata of an array .*r64"),
         (3, {"shape": None}, "found no metadata of an array"),
         (3, {"codecs": 3}, "found no metadata of an array"),
-        (3, {"attributes": "x" * LARGEST_FILE}, "bytes of metadata, expected at most 1048576"),
+        (3, {"attributes": "x" * LARGEST_METADATA}, "bytes of metadata, expected at most 1048576"),
     ],
 )
 def test_what_is_no_array_of_numbers_of_a_bounded_size_is_refused(

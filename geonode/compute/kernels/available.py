@@ -6,7 +6,7 @@ import torch
 
 NARROWEST, WIDEST = 16, 128  # sides of a matrix product on the GPU
 AMPERE = (8, 0)
-FORMATS = (torch.float32, torch.bfloat16)  # of factors
+FACTOR_FORMATS = (torch.float32, torch.bfloat16)  # of factors
 
 
 def usable(device: torch.device) -> bool:
@@ -22,10 +22,8 @@ def usable(device: torch.device) -> bool:
 def trains(sizes: tuple[int, ...], products: torch.dtype) -> bool:
     """Whether `geonode.compute.kernels.perceptron` supports networks of these sizes.
 
-    Args:
-        sizes: width of every layer, inputs first.
-        products: format of factors.
+    Sizes are those of every layer, inputs first; products are in the given format.
     """
     powers = all(NARROWEST <= size <= WIDEST and size.bit_count() == 1 for size in sizes[1:-1])
     ends = sizes[0] <= NARROWEST and sizes[-1] == 1
-    return len(sizes) == 4 and powers and ends and products in FORMATS
+    return len(sizes) == 4 and powers and ends and products in FACTOR_FORMATS

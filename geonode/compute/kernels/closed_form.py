@@ -29,11 +29,9 @@ _LOCK = Lock()
 
 
 def _time(call: Callable[[], None], quantiles: tuple[float, ...]) -> list[float]:
-    """Quantiles of the milliseconds of a configuration.
-
-    Triton's own defaults take a quarter of a second for each, in every process: more than a kernel
-    of some ten microseconds gains by the choice.
-    """
+    """Quantiles of the milliseconds of a configuration."""
+    # Triton's own defaults take a quarter of a second for each, in every process: more than a
+    # kernel of some ten microseconds gains by the choice.
     found: list[float] = do_bench(call, warmup=1, rep=5, quantiles=quantiles)
     return found
 

@@ -66,10 +66,7 @@ class ClosedForm:
         """Stations of the geodesics between some ascending positions.
 
         Beyond the grid the metric keeps its value at the end, as nothing is known there.
-
-        Args:
-            positions: where they start and end.
-            wavelengths: charted wavelengths of the grid's columns.
+        Wavelengths are charted, those of the grid's columns.
         """
         nodes, log_sqrt = self.grid.positions, self._log_sqrt_at(positions)
         inside, root = positions.clamp(nodes[0], nodes[-1]), torch.exp(log_sqrt)
@@ -111,11 +108,9 @@ class ClosedForm:
         return self.grid.log_sqrt_at(stations[None]).T
 
     def _minimum_inside(self, low: Tensor, high: Tensor) -> Float[Tensor, "wavelength"]:
-        """Minimum over the nodes, and the turning points between nodes, strictly inside a gap.
-
-        Between nodes with G0 < 0 < G1 the symbol is taken as linear, so the minimum lies at the
-        fraction -G0 / (G1 - G0) and is h G0^2 / (2 (G1 - G0)) below the first node: error O(h^3).
-        """
+        """Minimum over the nodes, and the turning points between nodes, strictly inside a gap."""
+        # Between nodes with G0 < 0 < G1 the symbol is taken as linear, so the minimum lies at the
+        # fraction -G0 / (G1 - G0) and is h G0^2 / (2 (G1 - G0)) below the first node: error O(h^3).
         nodes, value, symbol = self.grid.positions, self.grid.log_sqrt, self.grid.symbol
         inside = slice(
             int(torch.searchsorted(nodes, low, right=True)), int(torch.searchsorted(nodes, high))

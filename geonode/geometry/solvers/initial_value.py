@@ -17,17 +17,11 @@ from geonode.geometry.field import Field
 
 @dataclass(frozen=True)
 class Arrival:
-    """Positions of paths at time 1.
+    """Positions of paths at time 1."""
 
-    Attributes:
-        position: x(1), chart units; NaN where the integrator gave up.
-        sensitivity: d x(1) / d v0.
-        evaluations: positions at which the row asked for the geometry.
-    """
-
-    position: Float[Tensor, "row"]
-    sensitivity: Float[Tensor, "row"]
-    evaluations: Int[Tensor, "row"]
+    position: Float[Tensor, "row"]  # x(1), chart units; NaN where the integrator gave up
+    sensitivity: Float[Tensor, "row"]  # d x(1) / d v0
+    evaluations: Int[Tensor, "row"]  # positions at which the row asked for the geometry
 
 
 @runtime_checkable
@@ -46,12 +40,9 @@ class RungeKutta:
 
     Rows are independent: the bits of one do not depend on which others are integrated with it, as
     long as those of the field do not.
-
-    Attributes:
-        steps: number of steps in time.
     """
 
-    steps: int
+    steps: int  # number of steps in time
 
     def __call__(
         self, field: Field, start: Float[Tensor, "row"], velocity: Float[Tensor, "row"]
@@ -59,7 +50,7 @@ class RungeKutta:
         """Integrate paths to time 1."""
         from torchdiffeq import odeint  # noqa: PLC0415
 
-        equation, times = _Equation(field), _times(start)
+        equation, times = _Equation(field), _start_and_end(start)
         options = {"grid_constructor": self._edges, "interp": "linear"}
         state = torch.stack([start, velocity])
         reached = odeint(equation, state, times, method="rk4", options=options)[1, 0]
@@ -82,12 +73,9 @@ class DormandPrince:
 
     Sources: E. Hairer, S. P. Norsett and G. Wanner, Solving Ordinary Differential Equations I, 2nd
     ed., section II.4; for the adjoint, Chen et al., appendix B.
-
-    Attributes:
-        tolerance: of a step, absolute and relative.
     """
 
-    tolerance: float
+    tolerance: float  # of a step, absolute and relative
 
     def __call__(
         self, field: Field, start: Float[Tensor, "row"], velocity: Float[Tensor, "row"]
@@ -110,7 +98,7 @@ class DormandPrince:
     def _follow(self, field: Field, start: Tensor, velocity: Tensor) -> Arrival:
         from torchdiffeq import odeint_adjoint  # noqa: PLC0415
 
-        equation, times = _Equation(field), _times(start)
+        equation, times = _Equation(field), _start_and_end(start)
         # Time is kept in the format of the state: some devices have no float64.
         steps = {"norm": _largest, "dtype": times.dtype}
         with torch.enable_grad():
@@ -145,7 +133,7 @@ class _Equation:
         return torch.stack([velocity, -symbol * velocity.square()])
 
 
-def _times(like: Tensor) -> Tensor:
+def _start_and_end(like: Tensor) -> Tensor:
     return torch.tensor([0.0, 1.0], dtype=like.dtype).to(like.device)
 
 

@@ -19,7 +19,7 @@ from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.initial_value import DormandPrince, Integrator, RungeKutta
 from geonode.geometry.solvers.shooting import shoot
 
-Method = Callable[[ClosedForm, BoundaryValueProblem, GeodesicsParameters], Solution]
+BoundaryValueSolver = Callable[[ClosedForm, BoundaryValueProblem, GeodesicsParameters], Solution]
 
 
 def rows_of(
@@ -52,7 +52,7 @@ def _shoot(
     return Solution(*(getattr(found, part.name).reshape(pairs, -1) for part in fields(found)))
 
 
-METHODS: dict[str, Method] = {
+SOLVERS: dict[str, BoundaryValueSolver] = {
     "closed_form": lambda closed_form, problem, block: closed_form.solve(problem, block.tolerance),
     "newton": partial(_shoot, lambda block: RungeKutta(block.steps)),
     # A tenth of the tolerance is left to a step: the residual does not see what it misses.

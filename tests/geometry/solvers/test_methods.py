@@ -8,7 +8,7 @@ import torch
 from geonode.geometry.grid import Grid
 from geonode.geometry.problem import BoundaryValueProblem, Solution
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.solvers.methods import METHODS
+from geonode.geometry.solvers.methods import SOLVERS
 from research.peer_solvers import collocate
 from tests.geometry.closed_forms import (
     RECIPROCAL,
@@ -32,7 +32,7 @@ PARTS = [part.name for part in fields(Solution)]
 
 
 def solve(name, grid=GRID, problem=PROBLEM, tolerance=1e-6, **others):
-    return METHODS[name](ClosedForm(grid), problem, parameters(tolerance, **others))
+    return SOLVERS[name](ClosedForm(grid), problem, parameters(tolerance, **others))
 
 
 def endpoint_errors(solution, problem=PROBLEM):
@@ -46,7 +46,7 @@ def endpoint_errors(solution, problem=PROBLEM):
     return torch.stack(errors, dim=1)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", SOLVERS)
 def test_velocities_are_those_of_the_closed_form(name):
     solution = solve(name, steps=25)
     assert endpoint_errors(solution).abs().max() <= (1e-10 if name == "closed_form" else 1e-5)
@@ -58,7 +58,7 @@ def test_velocities_are_those_of_the_closed_form(name):
     assert {getattr(solution, part).shape for part in PARTS} == {shape}
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", SOLVERS)
 def test_single_precision_alone(name):
     grid, stations = GRID.to(torch.empty(0)), STATIONS.float()
     with NoFloat64():

@@ -26,14 +26,14 @@ from geonode.posterior.charts import FAMILIES, sqrt_metrics
 from geonode.posterior.evidence import Evidence, FittedSmoothers
 from geonode.posterior.prior import Prior
 
-EVEN = 0.2
+EVEN_SHARE = 0.2
 """Share of the expected squared error that is equal at all wavelengths.
 
 Where training spectra happen to agree, the covariance alone would vanish.
 """
 
 
-FEWEST_LEVELS = 3
+FEWEST_TRAINING_LEVELS = 3
 
 BLOCK = 8
 """Number of targets predicted together, of one fold or several; one alone takes a third as long."""
@@ -48,39 +48,28 @@ def targets_at_once(place: torch.device) -> int:
 
 
 class PosteriorPrediction(NamedTuple):
-    """Predicted spectra of every fold as combinations of its training spectra.
+    """Predicted spectra of every fold as combinations of its training spectra."""
 
-    Attributes:
-        weights: weights of the training spectra.
-        factors: L^T of Q = L L^T; times the training spectra, rows whose outer products add up to
-            the covariance over wavelengths.
-        even: additional independent variance, equal at all wavelengths.
-        sqrt_metric: mean and standard deviation of sqrt(g) (per unit of concentration).
-    """
-
-    weights: Float[np.ndarray, "fold target level"]
+    weights: Float[np.ndarray, "fold target level"]  # weights of the training spectra
     factors: Float[np.ndarray, "fold target level level"]
+    """L^T of Q = L L^T; times the training spectra, rows whose outer products add up to the
+    covariance over wavelengths."""
     even: Float[np.ndarray, "fold target"]
+    """Additional independent variance, equal at all wavelengths."""
     sqrt_metric: Float[np.ndarray, "fold 2 target"]
+    """Mean and standard deviation of sqrt(g) (per unit of concentration)."""
 
 
 @dataclass(frozen=True)
 class MetricPosterior:
-    """Posteriors over metrics and smoothers of some folds, given the spectra of some levels.
+    """Posteriors over metrics and smoothers of some folds, given the spectra of some levels."""
 
-    Attributes:
-        levels: concentrations of the levels, ascending.
-        wavelengths: number of wavelengths of the spectra.
-        largest: largest absolute value of the spectra, by which they are divided.
-        prior: the learned rule of weights.
-        fitted: fitted smoothers of the dictionary.
-    """
-
-    levels: Float[np.ndarray, "fold level"]
-    wavelengths: int
+    levels: Float[np.ndarray, "fold level"]  # concentrations of the levels, ascending
+    wavelengths: int  # number of wavelengths of the spectra
     largest: Float[np.ndarray, "fold"]
-    prior: Prior
-    fitted: FittedSmoothers
+    """Largest absolute value of the spectra, by which they are divided."""
+    prior: Prior  # the learned rule of weights
+    fitted: FittedSmoothers  # fitted smoothers of the dictionary
 
     @classmethod
     def of(
@@ -91,15 +80,13 @@ class MetricPosterior:
     ) -> "MetricPosterior":
         """Fit all smoothers.
 
-        Args:
-            levels: concentrations, ascending, three or more, none negative.
-            spectra: spectra of the levels.
-            prior: the learned rule of weights, on the device on which to compute.
+        Levels are concentrations, ascending, three or more, none negative. The device of the prior
+        computes.
 
         Raises:
             TrainingError: there are fewer than three levels.
         """
-        if levels.shape[1] < FEWEST_LEVELS:
+        if levels.shape[1] < FEWEST_TRAINING_LEVELS:
             raise TrainingError(
                 f"posterior: found levels {', '.join(f'{level:g}' for level in levels[0])}, "
                 "expected three or more different ones"
@@ -166,11 +153,13 @@ class MetricPosterior:
         # Of exact spectra it is rounding alone, or zero.
         number = torch.finfo(factors.dtype)
         rounding = factors.square().sum((2, 3)) * self.fitted.total[:, None] / self.wavelengths
-        size = (1 - EVEN) * expected / mean_square.maximum(number.eps * rounding + number.tiny)
+        size = (
+            (1 - EVEN_SHARE) * expected / mean_square.maximum(number.eps * rounding + number.tiny)
+        )
         # Far beyond all levels numbers overflow; the result is NaN then.
         factors = torch.where(finite, factors * size.sqrt()[..., None, None], torch.nan)
         metric = self._sqrt_metric(weights, places)
-        even = EVEN * expected.cpu().numpy() * self.largest[:, None] ** 2
+        even = EVEN_SHARE * expected.cpu().numpy() * self.largest[:, None] ** 2
         return *(part.cpu().numpy() for part in (average, factors)), even, metric.cpu().numpy()
 
     def _sqrt_metric(self, weights: Tensor, targets: Tensor) -> Tensor:
@@ -183,11 +172,9 @@ class MetricPosterior:
         return torch.stack([mean, variance.sqrt()], dim=1)
 
     def _moments(self, found: Evidence, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Average weights of the training spectra, Q before scaling, and Q 1.
-
-        What Q makes of equal spectra, Q 1, comes from the mean functions without a constant term
-        alone. Sums over Q itself would have rounding beside it, which a pedestal multiplies.
-        """
+        """Average weights of the training spectra, Q before scaling, and Q 1."""
+        # What Q makes of equal spectra, Q 1, comes from the mean functions without a constant term
+        # alone. Sums over Q itself would have rounding beside it, which a pedestal multiplies.
         average = found.weights @ weights[..., None]
         apart = (found.weights - average) * weights.sqrt()[:, None]
         between = apart @ apart.mT
@@ -208,11 +195,9 @@ class MetricPosterior:
 
 
 def _factors(matrix: Tensor, ones: Tensor) -> Tensor:
-    """Rows L^T of Q = L L^T: one along Q 1, the others with sums of zero.
-
-    By one step of Cholesky's elimination, along 1 in place of an axis, and the eigenvectors of what
-    it leaves.
-    """
+    """Rows L^T of Q = L L^T: one along Q 1, the others with sums of zero."""
+    # One step of Cholesky's elimination, along 1 in place of an axis, and the eigenvectors of the
+    # rest.
     first = ones / ones.sum(-1, keepdim=True).clamp(min=torch.finfo(ones.dtype).tiny).sqrt()
     rest = matrix - first[..., :, None] * first[..., None, :]
     values, vectors = torch.linalg.eigh(rest)

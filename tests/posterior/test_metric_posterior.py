@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from geonode.posterior.charts import LOG
-from geonode.posterior.posterior import BLOCK, MetricPosterior, PosteriorPrediction
+from geonode.posterior.metric_posterior import BLOCK, MetricPosterior, PosteriorPrediction
 from geonode.posterior.prior import packaged_prior
 from geonode.posterior.smoothers import SMOOTHERS, dictionary
 from tests.posterior.kriging import Kriging

@@ -3,7 +3,7 @@ import pytest
 from sklearn.cross_decomposition import PLSRegression
 
 from geonode.mixtures.inverse import METHODS, fit_inverse
-from geonode.mixtures.partial_least_squares import components, own_basis
+from geonode.spectra.partial_least_squares import components, own_basis
 from tests.mixtures import beer
 
 KNOWN = beer.amounts(14, 3)

@@ -1,0 +1,239 @@
+"""Timers of what a user waits for, of several cores, of maps and of the posterior.
+
+`python -m research.timing commands` (or threads, maps, posterior), where the pipeline is.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+import typer
+import xarray
+
+from geonode.calibration.calibration_file import CalibrationFile
+from geonode.compute.device import all_alike, resolve
+from geonode.compute.threads import in_threads, one_thread
+from geonode.config import CalibrateParameters, PrecisionParameters
+from geonode.estimation.image import Image
+from geonode.estimation.maps import Maps
+from geonode.learning.folds import leave_one_out
+from geonode.learning.posterior_decoder import PosteriorDecoders
+from geonode.posterior.prior import packaged_prior
+from geonode.spectra.chart import Chart
+from geonode.spectra.series import Series, read_series
+from research.draws import Draws
+from research.simulated_series import simulate
+from stages.paths import SPECTRA
+from stages.performance.timing import Quartiles, time_calls
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+Turns = Annotated[int, typer.Option(min=1, help="Runs of each.")]
+Where = Literal["auto", "cpu", "cuda"]
+
+SIX, ESTIMATE = "data/examples/acetophenone.csv", "geonode -q estimate --calibration"
+COMMANDS = {
+    "dvc repro -f validate": "dvc repro -f validate",
+    "a second dvc repro validate": "dvc repro validate",
+    "geonode calibrate, six levels": f"geonode -q calibrate {SIX} --overwrite --out PAGE",
+    "geonode estimate --calibration": f"{ESTIMATE} PAGE/calibration.safetensors {SIX}",
+    "geonode panel, 40 series": "geonode -q panel SERIES --preset fast --overwrite --out PAGE.csv",
+    "geonode --help": "geonode --help",
+}
+SERIES, SEED = 40, 70_000
+"""Simulated series of a panel, of 4 to 15 levels."""
+
+AXIS = np.linspace(200.0, 800.0, 601)
+
+BUSY = "import numpy\na = numpy.ones((600, 600))\nwhile True: a = numpy.tanh(a @ a)"
+MOST = {0: 1.0, 1: 1.2}
+"""Largest ratio of the times by all cores and by one, by the number of busy processes."""
+
+CHUNK, SAMPLES = 64, 50
+NOISE = {"maps": 0.002, "others": 0.003}
+COMPARED = 4096
+"""Pixels that are estimated on the CPU too."""
+
+LEVELS, TARGETS = 10, (1, 32, 512)
+
+
+def seconds_of(command: list[str], environment: Mapping[str, str] = os.environ) -> float:
+    """Seconds of a command of exit status 0, or 1, which is a misfit."""
+    start = time.perf_counter()
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if run.returncode not in (0, 1):
+        raise typer.BadParameter(f"{' '.join(command)} failed: {run.stderr.strip()}")
+    return time.perf_counter() - start
+
+
+def table_of(levels: np.ndarray, spectra: np.ndarray, path: Path) -> None:
+    """Write spectra as columns."""
+    axis = pd.Index(np.linspace(200, 800, spectra.shape[1]), name="wavelength_nm")
+    pd.DataFrame(spectra.T, axis, levels).to_csv(path, float_format="%.6g")
+
+
+@app.command()
+def commands(turns: Turns = 5) -> None:
+    """Seconds that a user waits for commands: medians with quartiles.
+
+    Commands use what the ones before them have written.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "series").mkdir()
+        for number in range(SERIES):
+            draws = Draws.of(SEED + number, torch.device("cpu"))
+            found = simulate(draws, 1, 4 + number % 12, len(AXIS))
+            levels, spectra = (part[0].numpy() for part in found)
+            table_of(60 * levels, spectra, Path(folder) / "series" / f"{number}.csv")
+        for name, command in COMMANDS.items():
+            placed = command.replace("PAGE", f"{folder}/page").replace("SERIES", f"{folder}/series")
+            seconds_of(placed.split())  # compiles, fills caches
+            seconds = [seconds_of(placed.split()) for _ in range(turns)]
+            typer.echo(f"{name}: {Quartiles.of(seconds)} s")
+
+
+@app.command()
+def threads(turns: Turns = 5) -> None:
+    """Calibrate 50 levels x 700 by all cores and by one, quiet and beside a busy process.
+
+    The exit status is 1 where all cores are slower than one, or too slow beside others.
+    """
+    levels, axis = np.linspace(0, 60, 50), 200 + np.arange(700)
+    moving = np.exp(-(((axis - 400 - levels[:, None]) / 60) ** 2)) * (0.3 + levels[:, None] / 60)
+    other = 0.4 * np.exp(-(((axis - 600) / 80) ** 2)) * np.sin(levels[:, None] / 20)
+    noise = NOISE["others"] * np.random.default_rng(0).normal(size=moving.shape)
+    several = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    alone, failed = several | {"OMP_NUM_THREADS": "1"}, False
+    with tempfile.TemporaryDirectory() as folder:
+        table_of(levels, moving + other + noise, table := Path(folder) / "spectra.csv")
+        command = [sys.executable, "-m", "geonode.cli", "-q", "calibrate", str(table)]
+        command += ["--overwrite", "--out", f"{folder}/page"]
+        for busy, most in MOST.items():
+            others = [
+                subprocess.Popen([sys.executable, "-c", BUSY], env=alone) for _ in range(busy)
+            ]
+            try:
+                pairs = [[seconds_of(command, e) for e in (several, alone)] for _ in range(turns)]
+            finally:
+                for one in others:
+                    one.kill()
+            ratio = Quartiles.of([by_all / by_one for by_all, by_one in pairs])
+            by_all, by_one = (Quartiles.of([*seconds]) for seconds in zip(*pairs, strict=True))
+            typer.echo(
+                f"{busy} busy processes: all cores {by_all} s, one {by_one} s, ratio {ratio}, "
+                f"expected at most {most}"
+            )
+            failed |= ratio.median > most
+    raise typer.Exit(failed)
+
+
+@app.command()
+@one_thread()
+def maps(
+    side: Annotated[int, typer.Option(help="Pixels of a side of the image.")] = 288,
+    device: Where = "auto",
+    substances: Annotated[int, typer.Option(help="Several: simulated mixtures of them.")] = 1,
+    turns: Turns = 3,
+) -> None:
+    """Pixels a second of maps, from Zarr to Zarr and without reading and writing, turn by turn."""
+    own, method = read_series(SPECTRA), "geonode"
+    if substances > 1:
+        own, method = _mixtures(substances), "auto"
+    pixels = CalibrationFile.of("series", own, CalibrateParameters(method=method)).model
+    place, series = resolve(device, PrecisionParameters()).reference, pixels.series
+    random = np.random.default_rng(0)
+    levels = random.integers(0, len(series.signal), (side, side))
+    noise = NOISE["maps"] * random.normal(size=(side, side, len(series.axis)))
+    signal = (series.signal[levels] + noise).astype(np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "image.zarr"
+        units = {"wavelength": ("wavelength", series.axis, {"units": "nm"})}
+        chunks = {"signal": {"chunks": (CHUNK, CHUNK, len(series.axis))}}
+        data = xarray.Dataset({"signal": (("y", "x", "wavelength"), signal)}, units)
+        data.to_zarr(store, encoding=chunks, zarr_format=3, consolidated=False)
+        image = Image.open(store)
+        assert image is not None
+        written = Maps(pixels, image, "float64", place)
+        for turn in range(turns):
+            start = time.perf_counter()
+            written.write(Path(folder) / f"{turn}.zarr", written.pixels_at_once(written.threads))
+            _say("from Zarr to Zarr", side * side, start)
+        size = written.pixels_at_once(written.threads)
+    places, rows = cycle([pixels.on(one) for one in all_alike(place)]), signal.reshape(side**2, -1)
+    blocks = [rows[at : at + size] for at in range(0, len(rows), size)]
+
+    def estimated(block: np.ndarray) -> None:
+        next(places)(block)
+
+    for _ in range(turns):
+        start = time.perf_counter()
+        in_threads(estimated, blocks)
+        _say(f"estimates alone, {written.threads} threads", len(rows), start)
+    if place.type != "cpu":
+        both = (place, torch.device("cpu"))
+        found, expected = (pixels.on(one)(rows[:COMPARED])[0] for one in both)
+        apart = np.abs(found - expected).max(axis=1) / np.abs(expected).max(axis=1)
+        each = (f"{name} {one:.1e}" for name, one in zip(pixels.layers, apart, strict=True))
+        typer.echo(
+            f"largest differences to the CPU, over the largest of a layer: {', '.join(each)}"
+        )
+
+
+def _mixtures(substances: int) -> Series:
+    """Samples whose response saturates, with the noise of the pixels."""
+    random = np.random.default_rng(0)
+    amounts = random.uniform(0, 10, (SAMPLES, substances))
+    centres = np.linspace(300, 700, substances)[:, None]
+    signal = amounts / (10 + 0.3 * amounts) @ np.exp(-(((AXIS - centres) / 80) ** 2))
+    signal += NOISE["maps"] * random.normal(size=signal.shape)
+    labels = {"signal": "signal", "signal_unit": "1", "axis": "wavelength", "axis_unit": "nm"}
+    labels["concentration_unit"] = "1"
+    names, units = tuple("abcdef"[:substances]), ("1",) * substances
+    samples = tuple(f"s{place}" for place in range(SAMPLES))
+    return Series(amounts, AXIS, signal, labels, names, units, samples)
+
+
+def _say(name: str, pixels: int, start: float) -> None:
+    typer.echo(f"{name}: {pixels / (time.perf_counter() - start):,.0f} pixels a second")
+
+
+@app.command()
+@one_thread()
+def posterior(device: Where = "auto", turns: Turns = 5) -> None:
+    """Milliseconds a target of the posterior of 10 levels x 601, and its distance to the CPU."""
+    chosen, random = resolve(device, PrecisionParameters()), np.random.default_rng(0)
+    axis, levels = np.linspace(400, 1000, len(AXIS)), np.sort(random.uniform(1, 100, LEVELS))
+    signal = NOISE["others"] * random.normal(size=(LEVELS, len(axis)))
+    for centre, width, half in random.uniform((420, 20, 5), (980, 90, 80), (4, 3)):
+        signal += (levels / (levels + half))[:, None] * np.exp(-(((axis - centre) / width) ** 2))
+    names = ("signal", "signal_unit", "axis", "axis_unit", "concentration_unit")
+    chart = Chart.of("linear", None, levels)
+    series = Series.of_levels(levels, axis, signal, chart, dict.fromkeys(names, "1"))
+    *folds, whole = leave_one_out(LEVELS)
+    here = PosteriorDecoders(packaged_prior(chosen.reference))
+    for count in TARGETS:
+        at = np.linspace(levels[0], levels[-1], count)
+        work = partial(here.predict, whole, series, at, None)
+        seconds = time_calls(work, turns, chosen.synchronise).median
+        typer.echo(f"{count} targets of one fold: {1e3 * seconds / count:.3f} ms each")
+    left_out = partial(here.predict_left_out, folds, series, None)
+    seconds = time_calls(left_out, turns, chosen.synchronise).median
+    typer.echo(f"{LEVELS} levels left out: {1e3 * seconds / LEVELS:.3f} ms each")
+    on_cpu = PosteriorDecoders(packaged_prior(torch.device("cpu")))
+    found, expected = (one.predict(whole, series, at, None).spectra for one in (here, on_cpu))
+    away = np.abs(found - expected).max() / np.abs(expected).max()
+    typer.echo(f"spectra differ from those of the CPU by {away:.1e} of the largest value at most")
+
+
+if __name__ == "__main__":
+    app()
