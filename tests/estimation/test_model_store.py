@@ -59,7 +59,7 @@ def test_key_is_of_all_that_decides(monkeypatch):
     other = series(5, 9, np.nextafter(spectra(5, 9), 1))
     keys = [
         key_of(found, parameters_of(), cpu())
-        for found in (SERIES, other, replace(SERIES, chart=chart))
+        for found in (SERIES, other, replace(SERIES, charts=(chart,)))
     ]
     scans = Replicates.of([np.stack([row, row + 1]) for row in SERIES.signal])
     keys += [key_of(replace(SERIES, replicates=scans), parameters_of(), cpu())]

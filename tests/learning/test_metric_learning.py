@@ -31,7 +31,7 @@ def fit(name, series=SERIES, run=RUNS.outer, **changes):
 
 
 def test_flat_networks_have_no_curvature_on_the_given_chart():
-    series = replace(BENT, chart=Chart.of("asinh", 3.0, LEVELS))
+    series = replace(BENT, charts=(Chart.of("asinh", 3.0, LEVELS),))
     found = fit("flat", series, evidence_margin=0.0)
     assert (found.metrics.members, found.metrics.charts) == (1, [series.chart] * 6)
     metric = Metric(found.metrics.network.to(torch.device("cpu"), torch.float64))

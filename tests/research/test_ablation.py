@@ -47,7 +47,7 @@ DEVICE, SEED = cpu(torch.float64), 7
 SERIES = series(5, 9)
 DECADES = np.geomspace(0.1, 1000.0, 5)
 OF_DECADES = replace(
-    SERIES, concentrations=DECADES, chart=Chart.of("log", None, DECADES)
+    SERIES, amounts=DECADES[:, None], charts=(Chart.of("log", None, DECADES),)
 )  # whose chart a user would set to logarithmic
 TINY = {"epochs": 2, "wavelengths": 5, "members": 2}
 
@@ -125,7 +125,7 @@ def test_simulated_series_are_scored_as_measured_ones_are():
     assert [row["series"] for row in rows] == ["5 levels, 0"] * 3 + ["5 levels, 1"] * 3
     concentrations, spectra = simulate(Draws.of(1, torch.device("cpu")), 2, 5)
     axis, signal = np.arange(float(spectra.shape[2])), spectra[1].numpy()
-    one = replace(SERIES, axis=axis, concentrations=concentrations[1].numpy(), signal=signal)
+    one = replace(SERIES, axis=axis, amounts=concentrations[1].numpy()[:, None], signal=signal)
     learned = left_out_by_weights(one, lambda evidence: packaged_prior().rule(evidence)[0])
     assert rows[3]["method"] == LEARNED
     assert rows[3]["rmse"] == pytest.approx(learned, rel=1e-5)
