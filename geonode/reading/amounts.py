@@ -4,11 +4,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import Level, concentration_header, level, role
-from geonode.reading.layouts.layout import amount_name, is_marked_amount
-from geonode.reading.layouts.rows import amounts_of
+from geonode.reading.headers import (
+    Level,
+    amount_name,
+    concentration_header,
+    is_marked_amount,
+    level,
+    role,
+)
+from geonode.reading.layouts.naming import amounts_of, labels_of
 from geonode.reading.levels import numbered
-from geonode.reading.sheet import EMPTY, Amount, Grid, Sheet, plain_name, same_name
+from geonode.reading.sheet import EMPTY, Grid, Labels, Sheet, plain_name, same_name
 
 
 def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
@@ -36,11 +42,11 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
         f"spectra without a {amount_name(chosen.header)}: {', '.join(left)}" if left else "",
         f"columns {', '.join(others)}" if others else "",
     )
-    (cells, places) = ([of[at] for at in kept] for of in (chosen.cells, chosen.places))
+    known = chosen.at(kept)
     return replace(
         found,
-        names=numbered(cells),
-        name_places=places,
+        names=numbered(known.cells),
+        name_places=known.places,
         understood=found.understood.also(skipped=tuple(filter(None, skipped)), notes=notes),
         of_samples=False,
         concentration_unit=concentration_header(chosen.header)[1] or sheet.concentration_unit,
@@ -49,7 +55,7 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
     )
 
 
-def _chosen(sheet: Sheet, target: str | None) -> Amount | None:
+def _chosen(sheet: Sheet, target: str | None) -> Labels | None:
     if target is None:
         sure = [one for one in sheet.amounts if one.is_sure]
         return sure[0] if len(sure) == 1 else None
@@ -97,11 +103,12 @@ def with_second_table(sheet: Sheet, grid: Grid, said: str, endings: tuple[str, .
         SpectraError: the table has other columns, names a sample twice or lacks a spectrum.
     """
     header, columns = grid.header, range(len(grid.header))
-    amounts = amounts_of(grid, columns)
+    labels = [labels_of(grid, at) for at in columns]
+    amounts = amounts_of(labels)
     others = [at for at in columns if at not in amounts]
     named = [at for at in others if role(header[at]) == "other"] or others
     if len(header) == 2 and len(named) != 1:
-        named, amounts = [0], amounts_of(grid, [1])
+        named, amounts = [0], amounts_of(labels[1:])
     if not amounts or len(named) != 1 or any(map(level, header)):
         raise SpectraError(
             f"{said}: found the columns {', '.join(map(repr, header[:10]))}, expected name and "
@@ -125,10 +132,7 @@ def with_second_table(sheet: Sheet, grid: Grid, said: str, endings: tuple[str, .
             )
         at.append(row_of)
     found = tuple(
-        one._replace(
-            cells=[one.cells[row] for row in at],
-            places=[f"{said}, {one.places[row]}" for row in at],
-        )
+        one.at(at)._replace(places=[f"{said}, {one.places[row]}" for row in at])
         for one in amounts.values()
     )
     understood = sheet.understood.also(f"concentrations of {said}")

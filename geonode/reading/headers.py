@@ -165,6 +165,17 @@ def concentration_header(header: str) -> tuple[str, str | None]:
     return (match["name"], match["unit"]) if match and match["name"] else (header, None)
 
 
+def amount_name(header: str) -> str:
+    """Name of an amount without its unit, and without the `y_` of multivariate tables."""
+    bare = concentration_header(header)[0].strip()
+    return bare[2:] if is_marked_amount(bare) else bare
+
+
+def is_marked_amount(header: str) -> bool:
+    """Whether a header is that of an amount, as `y_protein` is."""
+    return len(header) > 2 and header[:2].lower() in ("y_", "y.", "y:")
+
+
 def role(header: str) -> Role | None:
     """Role of a column by its header; None if unknown."""
     bare = re.split(r"[(\[/]", header)[0]

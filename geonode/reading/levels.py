@@ -8,8 +8,7 @@ from typing import Literal
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import Level, labelled_level, level, same_unit
-from geonode.reading.layouts.layout import amount_name
+from geonode.reading.headers import Level, amount_name, labelled_level, level, same_unit
 from geonode.reading.sheet import Sheet
 from geonode.spectra.table import shortest, without_rounding
 

@@ -20,10 +20,9 @@ from geonode.reading.files import (
     selected,
     warn,
 )
-from geonode.reading.headers import concentration_header, same_unit
-from geonode.reading.layouts.layout import amount_name
+from geonode.reading.headers import amount_name, concentration_header, same_unit
 from geonode.reading.sense import doubts_of_cells
-from geonode.reading.sheet import EMPTY, Amount, Sheet
+from geonode.reading.sheet import EMPTY, Labels, Sheet
 from geonode.spectra.chart import Chart
 from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.preprocessing import Preprocessing
@@ -132,7 +131,7 @@ def sheet_and_mixtures(
 
 
 def _amounts(
-    columns: list[Amount], expected: str | None
+    columns: list[Labels], expected: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...], Float[np.ndarray, "sample substance"]]:
     """Substances, units and amounts, from cells.
 

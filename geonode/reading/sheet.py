@@ -60,20 +60,22 @@ class Understood:
         )
 
 
-class Amount(NamedTuple):
-    """Amounts of one substance in the samples of spectra, as their cells say them.
-
-    Attributes:
-        header: name of the substance, with its unit if it has one.
-        cells: of every spectrum, with a decimal point.
-        places: where each stands, for messages.
-        is_sure: whether the file calls it an amount, or else only a wish for it makes it one.
-    """
+class Labels(NamedTuple):
+    """Texts about spectra below one header: their names, or amounts of one substance in them."""
 
     header: str
+    """What they are, such as the name of the substance, with its unit if it has one."""
     cells: list[str]
+    """Text of every spectrum; numbers have a decimal point."""
     places: list[str]
+    """Where each stands, for messages."""
     is_sure: bool = True
+    """Whether the file calls them amounts, or else only a wish for them makes them so."""
+
+    def at(self, kept: Sequence[int]) -> "Labels":
+        """Those of some of the spectra, by their places."""
+        cells, places = ([of[at] for at in kept] for of in (self.cells, self.places))
+        return self._replace(cells=cells, places=places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +115,7 @@ class Sheet:
     concentration_unit: str | None = None
     signal: str | None = None
     columns: bool = False
-    amounts: tuple[Amount, ...] = ()
+    amounts: tuple[Labels, ...] = ()
 
     def __post_init__(self) -> None:
         units = self.axis_unit, self.concentration_unit or ""
@@ -150,12 +152,7 @@ class Sheet:
     def at(self, kept: Sequence[int]) -> "Sheet":
         """Some of the spectra, by their places."""
         names, places = ([of[one] for one in kept] for of in (self.names, self.name_places))
-        amounts = tuple(
-            one._replace(
-                cells=[one.cells[at] for at in kept], places=[one.places[at] for at in kept]
-            )
-            for one in self.amounts
-        )
+        amounts = tuple(one.at(kept) for one in self.amounts)
         values = self.values[np.array(kept, dtype=np.int64)]
         return replace(self, names=names, name_places=places, values=values, amounts=amounts)
 
@@ -191,17 +188,17 @@ def places_called(names: Sequence[str], wanted: str) -> list[int]:
 
 def joined_amounts(
     samples: list[dict[str, str]], places: list[str], *, is_sure: bool
-) -> tuple[Amount, ...]:
+) -> tuple[Labels, ...]:
     """Amounts of spectra of which each tells its own.
 
     Args:
         samples: cells by header, of every spectrum.
         places: where each spectrum stands, for messages.
-        is_sure: as of an `Amount`.
+        is_sure: as of `Labels`.
     """
     headers = dict.fromkeys(header for sample in samples for header in sample)
     return tuple(
-        Amount(header, [sample.get(header, "") for sample in samples], places, is_sure)
+        Labels(header, [sample.get(header, "") for sample in samples], places, is_sure)
         for header in headers
     )
 

@@ -16,9 +16,8 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 
 from geonode.errors import ArtifactError, SpectraError
-from geonode.reading.headers import UNITS, Role, role
-from geonode.reading.layouts.layout import is_marked_amount
-from geonode.reading.sheet import Amount, Sheet, Understood, require_columns
+from geonode.reading.headers import UNITS, Role, is_marked_amount, role
+from geonode.reading.sheet import Labels, Sheet, Understood, require_columns
 from geonode.spectra.arrays import MOST_VALUES, require_values
 from geonode.spectra.table import shortest
 from geonode.storage.zarr_metadata import require_own_files, require_plain
@@ -165,7 +164,7 @@ def sheet_of_arrays(data: Any, kind: str) -> Sheet:
 
 def _amounts(
     data: Any, of_names: Any, samples: list[int], roles: dict[str, Role | None]
-) -> tuple[Amount, ...]:
+) -> tuple[Labels, ...]:
     """Amounts of the samples of spectra, one of each substance."""
     found = []
     for name, variable in data.variables.items():
@@ -184,7 +183,7 @@ def _amounts(
         unit, places = _unit(variable), [f"{name}, {of_names} {one + 1}" for one in samples]
         for label, amounts in zip(labels, values.reshape(len(values), -1).T, strict=True):
             cells = [shortest(float(amounts[sample])) for sample in samples]
-            found.append(Amount(label if unit == "1" else f"{label} ({unit})", cells, places))
+            found.append(Labels(label if unit == "1" else f"{label} ({unit})", cells, places))
     return tuple(found)
 
 

@@ -12,9 +12,8 @@ import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.reading.formats.labelled_arrays import errors_explained, sheet_of_arrays
-from geonode.reading.headers import axis_header, role
-from geonode.reading.layouts.layout import is_marked_amount
-from geonode.reading.sheet import Amount, Sheet
+from geonode.reading.headers import axis_header, is_marked_amount, role
+from geonode.reading.sheet import Labels, Sheet
 from geonode.spectra.arrays import require_values
 from geonode.spectra.table import shortest
 from geonode.storage.seal import require_file
@@ -65,7 +64,7 @@ def read_matlab(path: Path) -> Sheet:
     data["wavelength"].attrs = {"units": unit, "long_name": called}
     sheet = sheet_of_arrays(data, "MATLAB")
     amounts = [
-        Amount(
+        Labels(
             name,
             [shortest(float(one)) for one in vector],
             [f"{name}, number {number}" for number in range(1, len(spectra) + 1)],

@@ -11,10 +11,11 @@ from collections import defaultdict
 from dataclasses import replace
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import UNITS, labelled_level, level, role
+from geonode.reading.headers import UNITS, is_marked_amount, labelled_level, level, role
 from geonode.reading.layouts.columns import OneColumn, OneSpectrum
-from geonode.reading.layouts.layout import Asked, is_marked_amount
+from geonode.reading.layouts.layout import Asked
 from geonode.reading.layouts.long import OneRowAValue
+from geonode.reading.layouts.naming import named_spectra
 from geonode.reading.layouts.pairs import TwoColumnsEach
 from geonode.reading.layouts.rows import (
     FEWEST_EVEN,
@@ -76,7 +77,7 @@ def sheet_of(grid: Grid, asked: Asked) -> Sheet:
             "are the spectra; write wavelength_nm (one column a spectrum) or concentration (one "
             "row)"
         )
-    sheet = chosen.sheet(grid, asked)
+    sheet = named_spectra(chosen.long(grid, asked), asked)
     if asked.series:
         refuse_matrix(grid, sheet)
     said = [f"{chosen.name}: {fits[chosen].reason}"]

@@ -22,11 +22,11 @@ from geonode.reading.headers import (
     role,
     same_unit,
 )
-from geonode.reading.layouts.layout import Asked, Fit, axis_of
+from geonode.reading.layouts.layout import Asked, Fit, LongTable, axis_of
 from geonode.reading.layouts.rows import corner_parts, direction, in_order, refuse_turned
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.levels import numbered
-from geonode.reading.sheet import Grid, Sheet, places_called, to_number
+from geonode.reading.sheet import Grid, Labels, places_called, to_number
 
 _OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I)
 """Lines above a spectrum whose units are not of its axis."""
@@ -47,25 +47,23 @@ class OneSpectrum:
             return Fit(False, "the first column does not ascend or descend throughout")
         return Fit(True, "two columns, of which the first ascends or descends, and text around")
 
-    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
+    def long(self, grid: Grid, asked: Asked) -> LongTable:
         """The spectrum, with the unit of the axis from the text above where it is named there."""
         name, *signals = grid.header
         header = name or "axis"
         if axis_header(header)[1] == "1" and (unit := unit_in(grid.preamble)):
-            header = f"{name or 'axis'} ({unit})"
-        names = [header, *(signal or asked.called for signal in signals)]
-        found = OneColumn().sheet(replace(grid, headings=[(grid.header_row, names)]), asked)
-        if len(signals) == 1:
-            return found
+            header = f"{header} ({unit})"
         wanted = places_called(signals, asked.target or "")
         at = wanted[0] if len(wanted) == 1 else 0
+        own = signals[at] if len(signals) == 1 or wanted else ""
+        names = (grid.header_row, [header, own or asked.called])
+        rows = [(row, [cells[0], cells[at + 1]]) for row, cells in grid.rows]
+        found = OneColumn().long(replace(grid, headings=[names], rows=rows), asked)
+        if len(signals) == 1:
+            return found
         others = ", ".join(signals[:at] + signals[at + 1 :])
-        return replace(
-            found.at([at]),
-            names=[signals[at] if wanted else asked.called],
-            understood=found.understood.also(skipped=(f"channels {others}",)),
-            signal=signals[at],
-        )
+        understood = found.understood.also(skipped=(f"channels {others}",))
+        return replace(found, understood=understood, signal=signals[at])
 
 
 def unit_in(preamble: tuple[str, ...]) -> str | None:
@@ -95,8 +93,8 @@ class OneColumn:
         way, reason = direction(grid, asked)
         return Fit(way == "columns", reason)
 
-    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
-        """The spectra."""
+    def long(self, grid: Grid, asked: Asked) -> LongTable:
+        """The spectra, and the names above them."""
         if len(grid.headings) > 1:
             grid = merged(grid, series=asked.series)
         elif asked.series:
@@ -105,27 +103,27 @@ class OneColumn:
         if role(of_rows) in ("concentration", "other"):  # of the headers beside it
             of_rows, of_columns = "axis", of_rows
         names = grid.header[1:]
-        for column, name in enumerate(names, start=2):
+        places = [grid.place(column) for column in range(2, len(names) + 2)]
+        for place, name in zip(places, names, strict=True):
             if role(name) == "axis":
                 raise SpectraError(
-                    f"{grid.place(column)}: found a second axis, {name!r}, expected one axis in "
+                    f"{place}: found a second axis, {name!r}, expected one axis in "
                     "the first column and one column a spectrum"
                 )
         axis_name, unit = axis_header(of_rows)
         rows = [f"row {row}" for row in grid.row_numbers]
-        places = [f"{row}, column {grid.header[0]!r}" for row in rows]
         values = grid.numbers(range(1, len(grid.header)))
-        axis, unit = axis_of(grid.column(0), places, unit)
-        return Sheet(
-            names=names,
+        axis, unit = axis_of(
+            grid.column(0), [f"{row}, column {grid.header[0]!r}" for row in rows], unit
+        )
+        return LongTable(
+            labels=[Labels(of_columns, names, places)],
             axis=axis,
             axis_name=axis_name,
             axis_unit=unit,
-            values=values.T,
-            name_places=[grid.place(column) for column in range(2, len(names) + 2)],
             axis_places=rows,
+            values=values.T,
             understood=grid.understood,
-            concentration_unit=concentration_header(of_columns)[1],
             signal=grid.signal,
             columns=True,
         )

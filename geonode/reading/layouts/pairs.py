@@ -4,10 +4,10 @@ import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import axis_header, role
-from geonode.reading.layouts.layout import Asked, Fit
+from geonode.reading.layouts.layout import Asked, Fit, LongTable
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.levels import numbered
-from geonode.reading.sheet import Grid, Row, Sheet
+from geonode.reading.sheet import Grid, Labels, Row
 from geonode.spectra.common_axis import on_common_axis
 
 
@@ -23,7 +23,7 @@ class TwoColumnsEach:
             return Fit(False, "no row of the header names an axis above every second column")
         return Fit(True, f"row {row[0]} names an axis above every second column")
 
-    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
+    def long(self, grid: Grid, asked: Asked) -> LongTable:
         """The spectra on their common axis, without those of a baseline."""
         axis_row = _axis_row(grid) or grid.headings[-1]
         header_row, cells = axis_row
@@ -61,18 +61,18 @@ class TwoColumnsEach:
         )
         axis_name, axis_unit = axis_header(cells[0])
         skipped = (f"baselines: {', '.join(left)}",) if left else ()
-        return Sheet(
-            names=numbered(names) if asked.series else names,
+        places = [f"row {header_row}, column {2 * pair + 1}" for pair in pairs]
+        return LongTable(
+            labels=[Labels("", numbered(names) if asked.series else names, places)],
             axis=axis,
             axis_name=axis_name,
             axis_unit=axis_unit,
-            values=spectra,
-            name_places=[f"row {header_row}, column {2 * pair + 1}" for pair in pairs],
             axis_places=[f"wavelength {value:.10g}" for value in axis],
+            values=spectra,
             understood=grid.understood.also(skipped=skipped, notes=notes),
-            of_samples=counts_rows([*dict.fromkeys(names)]),
             signal=signal,
             columns=True,
+            counts=counts_rows([*dict.fromkeys(names)]),
         )
 
 
