@@ -14,13 +14,13 @@ from geonode.reading.headers import (
 )
 from geonode.reading.layouts.naming import amounts_of, labels_of
 from geonode.reading.levels import numbered
-from geonode.reading.sheet import EMPTY, Grid, Labels, Sheet, plain_name, same_name
+from geonode.reading.sheet import NOT_KNOWN, Grid, Labels, Sheet, plain_name, same_name
 
 
 def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
     """Spectra named by their only amount, or by the one that is asked for; else as they are.
 
-    Those without it are left out, and those of one amount are its scans.
+    Those without it are unknowns, and those of one amount are its scans.
 
     Args:
         sheet: spectra with their amounts.
@@ -32,22 +32,18 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
     chosen = _chosen(sheet, target)
     if chosen is None:
         return sheet
-    kept = [at for at, cell in enumerate(chosen.cells) if cell.lower() not in EMPTY]
-    left = [name for at, name in enumerate(sheet.names) if at not in {*kept}]
-    found = sheet.at(kept)
+    kept = [at for at, cell in enumerate(chosen.cells) if cell.lower() not in NOT_KNOWN]
+    left = [at for at in range(len(sheet.names)) if at not in {*kept}]
+    found, known = sheet.apart(left, amount_name(chosen.header)), chosen.at(kept)
     others = [one.header for one in sheet.amounts if one is not chosen]
     called = target or role(chosen.header) == "concentration" or is_marked_amount(chosen.header)
     notes = () if called else (f"column {chosen.header!r} is taken for the concentrations",)
-    skipped = (
-        f"spectra without a {amount_name(chosen.header)}: {', '.join(left)}" if left else "",
-        f"columns {', '.join(others)}" if others else "",
-    )
-    known = chosen.at(kept)
+    skipped = (f"columns {', '.join(others)}",) if others else ()
     return replace(
         found,
         names=numbered(known.cells),
         name_places=known.places,
-        understood=found.understood.also(skipped=tuple(filter(None, skipped)), notes=notes),
+        understood=found.understood.also(skipped=skipped, notes=notes),
         of_samples=False,
         concentration_unit=concentration_header(chosen.header)[1] or sheet.concentration_unit,
         columns=False,

@@ -10,7 +10,7 @@ shows them.
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from geonode.errors import SpectraError
 from geonode.reading.amounts import named_by_amount, with_second_table
 from geonode.reading.formats.delimited import read_delimited
-from geonode.reading.formats.excel import read_excel
+from geonode.reading.formats.excel import read_excel, sheet_of_levels
 from geonode.reading.formats.jcamp_dx import SUFFIXES as JCAMP
 from geonode.reading.formats.jcamp_dx import read_jcamp
 from geonode.reading.formats.labelled_arrays import read_netcdf, read_zarr
@@ -31,9 +31,9 @@ from geonode.reading.formats.matlab import read_matlab
 from geonode.reading.formats.spc import read_spc
 from geonode.reading.layouts.choice import sheet_of
 from geonode.reading.layouts.layout import Asked
-from geonode.reading.levels import RenamedColumns, scans_of
+from geonode.reading.levels import RenamedColumns, scans_of, unknown_apart
 from geonode.reading.sense import doubts, doubts_of_cells, unstuck
-from geonode.reading.sheet import Grid, Sheet, joined
+from geonode.reading.sheet import NOT_KNOWN, Grid, Sheet, joined
 from geonode.spectra.table import FEWEST_WAVELENGTHS, Spectra, SpectraTable
 from geonode.terminal import printable
 
@@ -131,26 +131,52 @@ def read_spectra(
     """
     with errors_naming(path):
         sheet = read_sheet(path, Asked(), sheet_name=sheet_name)
-        places: dict[str, str] = {}
-        for name, place in zip(sheet.names, sheet.name_places, strict=True):
-            if not name:
-                raise SpectraError(f"{place}: found no name, expected one for every spectrum")
-            if name in places:
-                raise SpectraError(
-                    f"{place}: found {name[:40]!r} again, first in {places[name]}; expected every "
-                    "name once"
-                )
-            places[name] = place
-        kept, masked = selected(sheet, None, missing)
-        quantity = sheet.quantity
-        if len(kept) < FEWEST_WAVELENGTHS or not sheet.names:
-            raise SpectraError(
-                f"found {len(sheet.names)} spectra at {len(kept)} wavelengths, expected at least "
-                f"one at {FEWEST_WAVELENGTHS}"
-            )
+        spectra = _named(sheet, missing)
     warn(path, sheet, doubts_of_cells(sheet))
+    return spectra
+
+
+def read_unknown(
+    path: Path, *, missing: Missing = "refuse", choices: Choices = UNCHOSEN
+) -> Spectra | None:
+    """Read the spectra of unknown concentration that a file has beside its standards.
+
+    Args:
+        path: a file that `read_table` reads, or samples of several substances.
+        missing: as in `read_table`.
+        choices: what the file leaves open.
+
+    Returns:
+        The spectra by their names; None: every spectrum has a concentration.
+
+    Raises:
+        SpectraError: as `read_table` and `read_spectra`.
+    """
+    with errors_naming(path):
+        unknown = read_known_sheet(path, choices).unknown
+        return None if unknown is None else _named(unknown, missing)
+
+
+def _named(sheet: Sheet, missing: Missing) -> Spectra:
+    """Spectra by their names, each of which is there once."""
+    places: dict[str, str] = {}
+    for name, place in zip(sheet.names, sheet.name_places, strict=True):
+        if not name:
+            raise SpectraError(f"{place}: found no name, expected one for every spectrum")
+        if name in places:
+            raise SpectraError(
+                f"{place}: found {name[:40]!r} again, first in {places[name]}; expected every "
+                "name once"
+            )
+        places[name] = place
+    kept, masked = selected(sheet, None, missing)
+    if len(kept) < FEWEST_WAVELENGTHS or not sheet.names:
+        raise SpectraError(
+            f"found {len(sheet.names)} spectra at {len(kept)} wavelengths, expected at least "
+            f"one at {FEWEST_WAVELENGTHS}"
+        )
     about = sheet.names, sheet.axis[kept], sheet.axis_name, sheet.axis_unit
-    return Spectra(*about, sheet.values[:, kept], masked, quantity)
+    return Spectra(*about, sheet.values[:, kept], masked, sheet.quantity)
 
 
 def read_known(
@@ -214,7 +240,9 @@ def sheet_and_series(
     with errors_naming(path):
         sheet = read_known_sheet(path, choices)
         scans, unit = scans_of(sheet, choices.replicates)
-        sheet, kept, masked = unstuck(sheet, scans, *selected(sheet, window, missing), missing)
+        levels = np.empty(len(sheet.names))
+        levels[[*scans.values()]] = [level for level, _ in scans]
+        sheet, kept, masked = unstuck(sheet, *selected(sheet, window, missing), missing, levels)
         by_level = groupby(sorted(scans), key=itemgetter(0))
         spectra_of = {level: [scans[key] for key in keys] for level, keys in by_level}
         return sheet, SpectraTable(
@@ -237,22 +265,48 @@ def read_known_sheet(path: Path, choices: Choices) -> Sheet:
         SpectraError: as `read_sheet`, or the second table does not fit.
         OSError, UnicodeDecodeError: a file cannot be read.
     """
-    second, target, table = choices.concentrations, choices.target, None
+    second, called = _second_table(path, choices)
+    table = None
     if second is not None:
-        with errors_naming(second):
-            grid = read_format(second, of_names=True)
+        with nullcontext() if second == path else errors_naming(second):
+            grid = read_format(second, called, of_names=True)
             if not isinstance(grid, Grid):
                 raise SpectraError("found spectra, expected a table of names")
             table = grid if grid.rows else None
-    if table is None or second is None:
-        asked = Asked(series=True, target=target)
-        return read_sheet(path, asked, sheet_name=choices.sheet, apart=second)
-    sheet = read_sheet(path, Asked(), sheet_name=choices.sheet, apart=second)
-    return named_by_amount(with_second_table(sheet, table, second.name, SUFFIXES), target)
+    asked = Asked(series=table is None, target=choices.target if table is None else None)
+    beside = called if second == path else None
+    sheet = read_sheet(path, asked, sheet_name=choices.sheet, apart=second, beside=beside)
+    if table is not None and second is not None:
+        said = f"{second.name}, sheet {called!r}" if called else second.name
+        sheet = named_by_amount(with_second_table(sheet, table, said, SUFFIXES), choices.target)
+    sure = [one for one in sheet.amounts if one.is_sure]
+    if not sure:
+        return unknown_apart(sheet)
+    cells = zip(*(one.cells for one in sure), strict=True)
+    unknown = [at for at, of_one in enumerate(cells) if {*map(str.lower, of_one)} <= {*NOT_KNOWN}]
+    return sheet.apart(unknown, "known amount") if len(unknown) < len(sheet.names) else sheet
+
+
+def _second_table(path: Path, choices: Choices) -> tuple[Path | None, str | None]:
+    """The second table and its sheet: a file, `book.xlsx:Sheet`, or one called concentrations."""
+    second = choices.concentrations
+    if second is None:
+        is_book = choices.sheet is None and path.suffix.lower() == ".xlsx" and path.is_file()
+        called = sheet_of_levels(path) if is_book else None
+        return (path, called) if called else (None, None)
+    book, mark, called = str(second).rpartition(":")
+    if mark and not second.exists() and book.lower().endswith(".xlsx"):
+        return Path(book), called
+    return second, None
 
 
 def read_sheet(
-    path: Path, asked: Asked, *, sheet_name: str | None = None, apart: Path | None = None
+    path: Path,
+    asked: Asked,
+    *,
+    sheet_name: str | None = None,
+    apart: Path | None = None,
+    beside: str | None = None,
 ) -> Sheet:
     """Named spectra of a file, or of a folder of files.
 
@@ -261,6 +315,7 @@ def read_sheet(
         asked: what the spectra are read for.
         sheet_name: sheet of a workbook; None: the only one that is not empty.
         apart: a file of the folder that holds no spectrum.
+        beside: a sheet of the workbook that holds no spectrum.
 
     Raises:
         SpectraError: the format is unknown, or the file does not keep to it.
@@ -273,13 +328,15 @@ def read_sheet(
         raise SpectraError(f"found the sheet {sheet_name!r} asked for, expected a workbook (.xlsx)")
     if path.is_dir() and suffix not in SUFFIXES:
         return _read_folder(path, apart, asked)
-    found = read_format(path, sheet_name)
+    found = read_format(path, sheet_name, beside=beside)
     if isinstance(found, Grid):
         found = sheet_of(found, replace(asked, called=_parts(path)[0]))
     return named_by_amount(found, asked.target) if asked.series else found
 
 
-def read_format(path: Path, sheet: str | None = None, *, of_names: bool = False) -> Grid | Sheet:
+def read_format(
+    path: Path, sheet: str | None = None, *, of_names: bool = False, beside: str | None = None
+) -> Grid | Sheet:
     """Cells, of spectra or of names, or spectra of a file, by its ending; text if it is unknown.
 
     Raises:
@@ -292,7 +349,7 @@ def read_format(path: Path, sheet: str | None = None, *, of_names: bool = False)
         )
     reader = FORMATS.get(suffix, read_delimited)
     if reader is read_excel:
-        return read_excel(path, sheet, of_names=of_names)
+        return read_excel(path, sheet, of_names=of_names, beside=beside)
     return read_delimited(path, of_names=of_names) if reader is read_delimited else reader(path)
 
 

@@ -227,6 +227,11 @@ def labelled_level(name: str) -> Level | None:
     return Level(concentration, int(behind["scan"] or 0), match["unit"], bare)
 
 
+def has_concentration(name: str) -> bool:
+    """Whether a number with a unit of concentrations stands somewhere in a name."""
+    return bool(_WITHIN.search(name) or _UNIT_BEFORE.search(name))
+
+
 def wavelength(text: str) -> tuple[float, str | None] | None:
     """The value of a spectral axis with its unit, such as "400 nm"; None if it is none."""
     if re.fullmatch(_NUMBER, text):

@@ -8,14 +8,24 @@ from typing import Literal
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import Level, amount_name, labelled_level, level, same_unit
-from geonode.reading.sheet import Sheet
-from geonode.spectra.table import shortest, without_rounding
+from geonode.reading.headers import (
+    Level,
+    amount_name,
+    has_concentration,
+    labelled_level,
+    level,
+    same_unit,
+)
+from geonode.reading.sheet import EMPTY, Sheet
+from geonode.spectra.table import FEWEST_LEVELS, shortest, without_rounding
 
 RenamedColumns = Literal["ask", "marks", "levels"]
 """Meaning of `20.1` beside `20`: asked about, a further scan of 20, or a level of its own."""
 
 _BLANK = re.compile("bl(?:an|n)?[kc]|zero|solvent|water|buffer|control|^ref|leer|null", re.I)
+_NATURAL = re.compile(
+    "(?:tap|river|lake|sea|well|waste|drink|ground|rain|spring)\\w*[ _-]?water", re.I
+)
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d.*|\d{1,2}[-./][A-Za-z]{3}|[A-Za-z]{3}[-./]\d{1,2}|\d{1,2}/\d{1,2}(?:/\d+)?"
 )
@@ -161,6 +171,24 @@ def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, tuple[str, 
                 f"(or write {first}__r{count + 1} for a scan, or {name}0 for a level)"
             )
     return found
+
+
+def unknown_apart(sheet: Sheet) -> Sheet:
+    """Spectra whose names are concentrations; those with other names are unknowns beside them.
+
+    Names that may be meant as a concentration stay, and so do all if few are concentrations.
+    """
+    found = [level(name) or labelled_level(name) for name in sheet.names]
+    others = [at for at, name in enumerate(sheet.names) if not found[at] and _is_name_alone(name)]
+    if len({one.concentration for one in found if one}) < FEWEST_LEVELS:
+        return sheet
+    return sheet.apart(others, "concentration")
+
+
+def _is_name_alone(name: str) -> bool:
+    """Whether a name can be no concentration that is meant: no number, unit, blank or date."""
+    is_blank = name.lower() in EMPTY or _BLANK.search(_NATURAL.sub("", name))
+    return name[:1].isalpha() and not (is_blank or _DATE.fullmatch(name) or has_concentration(name))
 
 
 def numbered(names: Sequence[str]) -> list[str]:

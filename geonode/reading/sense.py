@@ -75,30 +75,33 @@ def doubts_of_cells(sheet: Sheet) -> list[str]:
 
 def unstuck(
     sheet: Sheet,
-    scans: dict[tuple[float, int], int],
     kept: Int[np.ndarray, "kept"],
     masked: Float[np.ndarray, "masked"],
     missing: str,
+    levels: Float[np.ndarray, "spectrum"] | None = None,
 ) -> tuple[Sheet, Int[np.ndarray, "less"], Float[np.ndarray, "more"]]:
     """Spectra with a note on levels at which a detector was stuck, and the wavelengths left.
 
     Args:
         sheet: the spectra.
-        scans: their places by level and scan.
         kept: places of the wavelengths that are kept.
         masked: other wavelengths.
         missing: "mask" leaves out wavelengths at which a spectrum is stuck, but not throughout.
+        levels: of the spectra; None: of samples of several substances.
     """
     if not len(kept) or _codes(sheet)[0]:
         return sheet, kept, masked
-    levels = np.array([level for level, _ in scans])
-    found = stuck(levels, sheet.values[np.ix_(np.array([*scans.values()]), kept)])
-    shares = {level: found[levels == level].mean() for level in np.unique(levels)}
-    named = ", ".join(f"{level:g} ({share:.1%})" for level, share in shares.items() if share)
+    found = stuck(sheet.values[:, kept], levels)
+    names = np.array(sheet.names, dtype=object) if levels is None else levels
+    shares = {name: found[names == name].mean() for name in np.unique(names)}
+    known = (f"{name}" if levels is None else f"{name:g}" for name in shares)
+    said = zip(known, shares.values(), strict=True)
+    named = ", ".join(f"{name} ({share:.1%})" for name, share in said if share)
+    what = "sample" if levels is None else "level"
     out = found[~found.all(axis=1)].any(axis=0) & (missing == "mask")
     note = (
-        f"one number at level {named} of the wavelengths, as of a saturated or dark detector: "
-        "dilute and measure again, or leave the level out, or the wavelengths (`missing: mask`; "
+        f"one number at {what} {named} of the wavelengths, as of a saturated or dark detector: "
+        f"dilute and measure again, or leave the {what} out, or the wavelengths (`missing: mask`; "
         f"{out.sum()} are left out)"
     )
     if named:

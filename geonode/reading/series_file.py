@@ -21,8 +21,8 @@ from geonode.reading.files import (
     warn,
 )
 from geonode.reading.headers import amount_name, concentration_header, same_unit
-from geonode.reading.sense import doubts_of_cells
-from geonode.reading.sheet import EMPTY, Labels, Sheet
+from geonode.reading.sense import doubts_of_cells, unstuck
+from geonode.reading.sheet import NOT_KNOWN, Labels, Sheet
 from geonode.spectra.chart import Chart
 from geonode.spectra.mixture_series import MixtureSeries
 from geonode.spectra.preprocessing import Preprocessing
@@ -102,7 +102,7 @@ def sheet_and_mixtures(
         if not sure:
             return None
         known = [
-            all(one.cells[at].lower() not in EMPTY for one in sure)
+            all(one.cells[at].lower() not in NOT_KNOWN for one in sure)
             for at in range(len(sheet.names))
         ]
         left = [name for name, is_known in zip(sheet.names, known, strict=True) if not is_known]
@@ -112,7 +112,8 @@ def sheet_and_mixtures(
         names, units, amounts = _amounts(
             [one for one in sheet.amounts if one.is_sure], parameters.concentration_unit
         )
-        kept, masked = selected(sheet, parameters.window, parameters.missing)
+        chosen = selected(sheet, parameters.window, parameters.missing)
+        sheet, kept, masked = unstuck(sheet, *chosen, parameters.missing)
         done = Preprocessing(tuple(parameters.preprocess))
         axis = sheet.axis[kept]
         signal, quantity = done.require(axis, sheet.values[:, kept], sheet.names), sheet.quantity

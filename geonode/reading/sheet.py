@@ -24,6 +24,9 @@ OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*
 EMPTY = ("", "nan", "na", "n/a", "none", "-")
 """Cells of which nothing is known (lower case)."""
 
+NOT_KNOWN = (*EMPTY, "?", "unknown", "unk", "unk.")
+"""Cells in place of the amount of a sample of which it is not known (lower case)."""
+
 LONGEST_NAME = 256
 """Characters of a header, a label or a unit."""
 
@@ -97,6 +100,7 @@ class Sheet:
         signal: what was measured, in the words of the file; None if it does not say.
         columns: whether the names are headers of columns.
         amounts: of the substances beside the spectra, of which none is in the names.
+        unknown: spectra of the file of which no amount is known, by their own names.
 
     Raises:
         SpectraError: the axis repeats a value or changes direction, a name is too long, or a
@@ -116,6 +120,7 @@ class Sheet:
     signal: str | None = None
     columns: bool = False
     amounts: tuple[Labels, ...] = ()
+    unknown: "Sheet | None" = None
 
     def __post_init__(self) -> None:
         units = self.axis_unit, self.concentration_unit or ""
@@ -155,6 +160,18 @@ class Sheet:
         amounts = tuple(one.at(kept) for one in self.amounts)
         values = self.values[np.array(kept, dtype=np.int64)]
         return replace(self, names=names, name_places=places, values=values, amounts=amounts)
+
+    def apart(self, unknown: Sequence[int], amount: str) -> "Sheet":
+        """The other spectra, with a note on those of unknown amount, which stay beside them."""
+        if not len(unknown):
+            return self
+        others = [at for at in range(len(self.names)) if at not in {*unknown}]
+        names = ", ".join(self.names[at] for at in unknown[:10])
+        more = f" and {len(unknown) - 10} more" if len(unknown) > 10 else ""
+        note = f"spectra without a {amount} are unknowns: {names}{more}"
+        understood = self.understood.also(notes=(note,))
+        left = replace(self.at(unknown), amounts=())
+        return replace(self.at(others), unknown=left, understood=understood)
 
     def cell_place(self, spectrum: int, wavelength: int) -> str:
         """Where a value stands, for messages."""
@@ -373,6 +390,12 @@ def to_number(text: str, decimal: Decimal = ".") -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def is_word(cell: str) -> bool:
+    """Whether a cell is a word that stands in place of no number."""
+    is_number = OVERFLOW.fullmatch(cell) or cell.lower() in EMPTY or to_number(cell) is not None
+    return cell[:1].isalpha() and not is_number
 
 
 def require_columns(count: int) -> None:

@@ -29,12 +29,15 @@ def flat_tops(values: Float[np.ndarray, "spectrum wavelength"]) -> Iterator[tupl
 
 
 def stuck(
-    levels: Float[np.ndarray, "spectrum"], values: Float[np.ndarray, "spectrum wavelength"]
+    values: Float[np.ndarray, "spectrum wavelength"],
+    levels: Float[np.ndarray, "spectrum"] | None,
 ) -> Bool[np.ndarray, "spectrum wavelength"]:
-    """Whether finite values are those of a detector at its ceiling, or of a dark one."""
+    """Whether finite values are of a detector at its ceiling, or, at known levels, a dark one."""
     found = np.zeros(values.shape, dtype=bool)
     for spectrum, _ in flat_tops(values):
         found[spectrum] = values[spectrum] == values[spectrum].max()
+    if levels is None:
+        return found
     same = values == np.median(values, axis=1, keepdims=True)
     # A blank may well be zero throughout.
     for spectrum in np.flatnonzero((same.mean(axis=1) > 0.5) & (levels > levels.min())).tolist():

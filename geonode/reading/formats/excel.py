@@ -6,12 +6,19 @@ openpyxl unpacks whatever a workbook claims to hold, so its parts are measured f
 import re
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from geonode.errors import SpectraError
 from geonode.reading.formats.number_formats import Units, scale_shown, units_shown, with_units
-from geonode.reading.layouts.table_place import filled_columns, grid_of, trimmed
+from geonode.reading.headers import role
+from geonode.reading.layouts.table_place import (
+    filled_columns,
+    grid_of,
+    trimmed,
+    without_notes_beside,
+)
 from geonode.reading.levels import numbered
 from geonode.reading.sheet import LONGEST_NAME, Grid, Row, Understood, require_columns
 from geonode.spectra.arrays import MOST_VALUES
@@ -42,13 +49,16 @@ _MERGED = re.compile(r'<(?:\w+:)?mergeCell\b[^>]*\sref="([A-Z]{1,3}\d{1,7}:[A-Z]
 _CELLS = ("xl/worksheets/", "xl/sharedstrings.xml")
 
 
-def read_excel(path: Path, sheet: str | None = None, *, of_names: bool = False) -> Grid:
+def read_excel(
+    path: Path, sheet: str | None = None, *, of_names: bool = False, beside: str | None = None
+) -> Grid:
     """Cells of a workbook; of formulas, the values that Excel stored last.
 
     Args:
         path: the workbook.
         sheet: name of the sheet to read; None: the only one that is not empty.
         of_names: whether it is a table of names and amounts.
+        beside: a sheet that is not asked for.
 
     Raises:
         SpectraError: the workbook is damaged, too large or empty, several sheets are filled and
@@ -56,31 +66,13 @@ def read_excel(path: Path, sheet: str | None = None, *, of_names: bool = False) 
             than the cells hold, or several units.
         OSError: it cannot be read.
     """
-    from openpyxl.reader.excel import ExcelReader  # noqa: PLC0415 - only for workbooks
-
-    _require_small(path)
-    try:
-        with path.open("rb") as file:
-            reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
-            reader.read()
-            filled = [
-                one
-                for one in reader.wb.worksheets
-                if any(value is not None for row in _rows(one) for value, _ in row)
-            ]
-            chosen = [one for one in filled if sheet in (None, one.title)]
-            if len(chosen) == 1:
-                parts = {one.name: part.target for one, part in reader.parser.find_sheets()}
-                xml = reader.archive.read(parts[chosen[0].title]).decode("utf-8", "replace")
-                return _grid(chosen[0], _Marks.of(xml), of_names=of_names)
-            names = ", ".join(repr(one.title) for one in filled)
-    except SpectraError:
-        raise
-    except Exception as error:  # openpyxl raises anything where a part is damaged
-        raise SpectraError(
-            f"found a workbook that cannot be read ({error!r:.80}), expected one as Excel writes "
-            "it; save it anew, or as .csv"
-        ) from error
+    with _opened(path) as (reader, filled):
+        chosen = [one for one in filled if one.title != beside and sheet in (None, one.title)]
+        if len(chosen) == 1:
+            parts = {one.name: part.target for one, part in reader.parser.find_sheets()}
+            xml = reader.archive.read(parts[chosen[0].title]).decode("utf-8", "replace")
+            return _grid(chosen[0], _Marks.of(xml), of_names=of_names)
+        names = ", ".join(repr(one.title) for one in filled)
     if not filled:
         raise SpectraError("found no cells in any sheet, expected a table in one")
     if sheet is not None:
@@ -88,6 +80,41 @@ def read_excel(path: Path, sheet: str | None = None, *, of_names: bool = False) 
     raise SpectraError(
         f"found cells in the sheets {names}, expected one sheet; choose it by spectra.sheet"
     )
+
+
+def sheet_of_levels(path: Path) -> str | None:
+    """The one of several filled sheets that is called concentrations; None: there is none, or two.
+
+    Raises:
+        SpectraError, OSError: as `read_excel`.
+    """
+    with _opened(path) as (_, filled):
+        called = [one.title for one in filled if role(one.title) == "concentration"]
+        return called[0] if len(called) == 1 < len(filled) else None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, list[Any]]]:
+    """A workbook, and its sheets that have cells."""
+    from openpyxl.reader.excel import ExcelReader  # noqa: PLC0415 - only for workbooks
+
+    _require_small(path)
+    try:
+        with path.open("rb") as file:
+            reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
+            reader.read()
+            sheets = reader.wb.worksheets
+            yield (
+                reader,
+                [one for one in sheets if any(v is not None for row in _rows(one) for v, _ in row)],
+            )
+    except SpectraError:
+        raise
+    except Exception as error:  # openpyxl raises anything where a part is damaged
+        raise SpectraError(
+            f"found a workbook that cannot be read ({error!r:.80}), expected one as Excel writes "
+            "it; save it anew, or as .csv"
+        ) from error
 
 
 def _require_small(path: Path) -> None:
@@ -227,11 +254,12 @@ def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Grid:
         last_row |= marks.tall.get(number, {})
         rows.append((number, cells))
         _require_at_most(MOST_VALUES, width * len(rows), "cells")
+    rows, beside = without_notes_beside(rows)
     place_of = {column: at for at, column in enumerate(filled_columns(rows))}
     rows = [(number, [cells[at] for at in place_of if at < len(cells)]) for number, cells in rows]
-    units = {(row, place_of[at]): unit for (row, at), unit in units.items()}
+    units = {(row, place_of[at]): unit for (row, at), unit in units.items() if at in place_of}
     notes = tuple(f"hidden in the sheet, and read: {hidden}" for hidden in marks.hidden)
-    understood = Understood(f"Excel workbook, sheet {sheet.title!r}", notes=notes)
+    understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=beside, notes=notes)
     grid = grid_of(rows, ".", understood, of_names=of_names)
     lost = [marks.not_computed[row] for row in grid.row_numbers if row in marks.not_computed]
     if lost:

@@ -26,7 +26,7 @@ from geonode.reading.layouts.layout import Asked, Fit, LongTable, axis_of
 from geonode.reading.layouts.rows import corner_parts, direction, in_order, refuse_turned
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.levels import numbered
-from geonode.reading.sheet import Grid, Labels, places_called, to_number
+from geonode.reading.sheet import NOT_KNOWN, Grid, Labels, is_word, places_called, to_number
 
 _OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I)
 """Lines above a spectrum whose units are not of its axis."""
@@ -94,9 +94,10 @@ class OneColumn:
         return Fit(way == "columns", reason)
 
     def long(self, grid: Grid, asked: Asked) -> LongTable:
-        """The spectra, and the names above them."""
+        """The spectra, and the names above them; columns of remarks are left out."""
+        grid, amounts = _without_remarks(grid), list[Labels]()
         if len(grid.headings) > 1:
-            grid = merged(grid, series=asked.series)
+            grid, amounts = merged(grid, series=asked.series)
         elif asked.series:
             refuse_turned(grid, rows=False)
         of_rows, of_columns = corner_parts(grid.header[0])
@@ -117,7 +118,7 @@ class OneColumn:
             grid.column(0), [f"{row}, column {grid.header[0]!r}" for row in rows], unit
         )
         return LongTable(
-            labels=[Labels(of_columns, names, places)],
+            labels=[Labels("sample" if amounts else of_columns, names, places), *amounts],
             axis=axis,
             axis_name=axis_name,
             axis_unit=unit,
@@ -125,8 +126,27 @@ class OneColumn:
             values=values.T,
             understood=grid.understood,
             signal=grid.signal,
-            columns=True,
+            columns=not amounts,
         )
+
+
+def _without_remarks(grid: Grid) -> Grid:
+    """A table without columns of words that no concentration stands above."""
+    words = []
+    for at, name in enumerate(grid.header[1:], start=1):
+        cells = [cell for cell in grid.column(at) if cell]
+        if cells and all(map(is_word, cells)) and not (level(name) or labelled_level(name)):
+            words.append(at)
+    kept = [at for at in range(len(grid.header)) if at not in words]
+    if not words or len(kept) < 2:
+        return grid
+    above, below = (
+        [(row, [cells[at] for at in kept]) for row, cells in part]
+        for part in (grid.headings, grid.rows)
+    )
+    left = f"columns {', '.join(grid.header[at] for at in words)}"
+    understood = grid.understood.also(skipped=(left,))
+    return replace(grid, headings=above, rows=below, understood=understood)
 
 
 # headers of several rows
@@ -158,8 +178,8 @@ class Heading(NamedTuple):
         return all(level(cell) or labelled_level(cell) for cell in self.cells)
 
 
-def merged(grid: Grid, *, series: bool) -> Grid:
-    """A table with a header of one row above one column a spectrum.
+def merged(grid: Grid, *, series: bool) -> tuple[Grid, list[Labels]]:
+    """A table with a header of one row above one column a spectrum, and amounts of some spectra.
 
     Args:
         grid: a table whose header has several rows.
@@ -171,7 +191,7 @@ def merged(grid: Grid, *, series: bool) -> Grid:
     rows = [Heading(number, cells[0], cells[1:]) for number, cells in grid.headings]
     others = [row for row in rows if not row.is_of_units] or rows[:1]
     signals = (row.cells[0] for row in rows if row not in others and not _unit(row.cells[0]))
-    signal = next(signals, grid.signal)
+    signal, amounts = next(signals, grid.signal), list[Labels]()
     chosen = _concentrations(others) if series else None
     if chosen is None:
         named = [row for row in others if all(row.cells)] or others  # labels may be of some columns
@@ -187,9 +207,13 @@ def merged(grid: Grid, *, series: bool) -> Grid:
             for cell, unit in zip(found.cells, units, strict=True)
         ]
         names = next((row.cells for row in others if row != found), None)
-        if names and len({*zip(names, cells, strict=True)}) == len(cells):
+        if names and any(cell.lower() in NOT_KNOWN for cell in cells):
+            places = [f"row {found.number}, column {at}" for at in range(2, len(cells) + 2)]
+            amounts, cells = [Labels("concentration", cells, places)], names
+        elif names and len({*zip(names, cells, strict=True)}) == len(cells):
             cells = numbered(cells)  # different samples of one concentration
-    return replace(grid, headings=[(found.number, [_axis(rows), *cells])], signal=signal)
+    header = found.number, [_axis(rows), *cells]
+    return replace(grid, headings=[header], signal=signal), amounts
 
 
 def _concentrations(rows: list[Heading]) -> Heading | None:

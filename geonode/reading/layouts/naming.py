@@ -14,7 +14,7 @@ from geonode.reading.headers import (
 from geonode.reading.layouts.layout import Asked, LongTable
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.levels import numbered
-from geonode.reading.sheet import EMPTY, Grid, Labels, Sheet, to_number
+from geonode.reading.sheet import NOT_KNOWN, Grid, Labels, Sheet, to_number
 
 
 def named_spectra(table: LongTable, asked: Asked) -> Sheet:
@@ -38,7 +38,7 @@ def named_spectra(table: LongTable, asked: Asked) -> Sheet:
     names = labels[at_names[0] if at_names else 0]
     cells = names.cells if at_names else [place.partition(",")[0] for place in names.places]
     others = [one.header for at, one in enumerate(labels) if at not in (*amounts, *at_names[:1])]
-    if at_names and not (by_name or called or len(sure) > 1):
+    if names.header and at_names and not (by_name or called or len(sure) > 1):
         others.append(names.header)  # as the amount takes its place
     is_about = role(names.header) not in (None, "concentration")
     skipped = (f"columns {', '.join(others)}",) if others else ()
@@ -76,7 +76,7 @@ def amounts_of(labels: Sequence[Labels]) -> dict[int, Labels]:
         if at not in called and (
             means not in (None, "about")
             or not one.header
-            or not all(level(cell) or cell.lower() in EMPTY for cell in cells)
+            or not all(level(cell) or cell.lower() in NOT_KNOWN for cell in cells)
         ):
             continue
         is_sure = at in called or not (called or means or counts_rows(one.cells))
