@@ -229,7 +229,8 @@ def labelled_level(name: str) -> Level | None:
 
 def has_concentration(name: str) -> bool:
     """Whether a number with a unit of concentrations stands somewhere in a name."""
-    return bool(_WITHIN.search(name) or _UNIT_BEFORE.search(name))
+    behind = re.search(rf"[0-9][\s_]*[(\[]?(?:{CONCENTRATION_UNIT})(?![A-Za-z])", name)
+    return bool(behind or _UNIT_BEFORE.search(name))
 
 
 def wavelength(text: str) -> tuple[float, str | None] | None:

@@ -1,0 +1,177 @@
+"""Workbooks as people keep them: standards beside unknowns, notes around, a sheet of names."""
+
+import numpy as np
+import openpyxl
+import pytest
+
+from geonode.errors import SpectraError
+from geonode.reading.files import Choices, read_table, read_unknown
+from geonode.reading.inspection import inspect_file
+from tests.reading.tables import AXIS, LEVELS, SPECTRA, assert_series
+
+TAP, WELL = np.round(SPECTRA[1] / 3, 3), np.round(SPECTRA[2] / 7, 3)
+ALL = np.vstack([SPECTRA, TAP, WELL])
+PPB = [f"{level:g} ppb" for level in LEVELS]
+NAMES = ["a", "b", "c", "d"]
+
+
+def columns(*headers, spectra=SPECTRA):
+    """One column a spectrum below rows of a header."""
+    return [*headers, *np.column_stack([AXIS, spectra.T]).tolist()]
+
+
+def rows(*columns, spectra=SPECTRA):
+    """One row a spectrum beside columns about the samples."""
+    heads, *samples = zip(*columns, strict=True)
+    body = zip(samples, spectra.tolist(), strict=True)
+    return [[*heads, *AXIS.tolist()], *([*about, *values] for about, values in body)]
+
+
+def beside(table, *notes):
+    """A table with cells right of some of its rows, behind an empty column."""
+    noted = [[*row, None, *note] for row, note in zip(table, notes, strict=False)]
+    return noted + table[len(notes) :]
+
+
+@pytest.fixture
+def book(tmp_path):
+    """Write sheets by name, of which ranges of the first are merged."""
+
+    def write(merged=(), **sheets):
+        made = openpyxl.Workbook()
+        made.remove(made.active)
+        for name, cells in sheets.items():
+            sheet = made.create_sheet(name)
+            for row in cells:
+                sheet.append(row)
+        for one in merged:
+            made.worksheets[0].merge_cells(one)
+        made.save(tmp_path / "book.xlsx")
+        return tmp_path / "book.xlsx"
+
+    return write
+
+
+PLAIN = columns(["Wavelength (nm)", *PPB])
+REMARKS = [[*row, remark] for row, remark in zip(PLAIN, ("Remark", "lamp changed", None, "", None))]  # noqa: B905
+AROUND = {
+    "a title": ([["Standards of June"], *PLAIN], ["A1:E1"], "row 1 (above the table)"),
+    "a heading of the levels": (
+        columns(["", "Concentration (ppb)"], ["Wavelength (nm)", *LEVELS]),
+        ["B1:E1"],
+        "",
+    ),
+    "notes below": ([*PLAIN, [], ["Slit (nm)", 1.5], ["by Anna"]], [], "rows 7 to 8 (below"),
+    "settings on the right": (
+        beside(PLAIN, ["Date", "2026-06-01"], ["Dilution", 10]),
+        [],
+        "notes right of the table, in rows 1 to 2",
+    ),
+    "a word behind a row": (
+        [PLAIN[0], [*PLAIN[1], "lamp changed"], *PLAIN[2:]],
+        [],
+        "remarks behind the table, in rows 2",
+    ),
+    "a column of remarks": (REMARKS, [], "columns Remark"),
+}
+
+
+@pytest.mark.parametrize(("cells", "merged", "left"), AROUND.values(), ids=AROUND)
+def test_notes_and_titles_are_left_out_and_reported(book, cells, merged, left):
+    found = inspect_file(book(merged, data=cells))
+    assert_series(found.table, "ppb")
+    assert left in "; ".join(found.sheet.understood.skipped)
+
+
+def test_numbers_right_of_a_table_are_no_notes(book):
+    with pytest.raises(SpectraError, match="row 3: found 6 cells, expected 5"):
+        read_table(book(data=[*PLAIN[:2], [*PLAIN[2], 7.5], *PLAIN[3:]]))
+    twice = beside(PLAIN, *PLAIN)
+    with pytest.raises(SpectraError, match="found a second axis"):
+        read_table(book(data=twice))
+
+
+BLANK = [None, None]
+BESIDE = {
+    "columns": columns(["nm", *PPB, "tap water", "well 3"], spectra=ALL),
+    "names above concentrations": columns(
+        ["nm", *NAMES, "tap water", "well 3"], ["Conc (ppb)", *LEVELS, *BLANK], spectra=ALL
+    ),
+    "names that are numbers": columns(
+        ["Sample", *"1234", "10", "20"], ["Conc (ppb)", *LEVELS, *BLANK], spectra=ALL
+    ),
+    "marks above": columns(
+        ["nm", *NAMES, "tap water", "well 3"], ["Conc (ppb)", *LEVELS, "?", "unknown"], spectra=ALL
+    ),
+    "rows": rows(
+        ["Sample", *NAMES, "tap water", "well 3"],
+        ["Date", *["2026-06-01"] * 6],
+        ["Dilution", *[10] * 6],
+        ["Conc (ppb)", *LEVELS, None, "unknown"],
+        spectra=ALL,
+    ),
+}
+
+
+@pytest.mark.parametrize("cells", BESIDE.values(), ids=BESIDE)
+def test_samples_without_a_concentration_are_unknowns(book, caplog, cells):
+    path = book(data=cells)
+    table, unknown = read_table(path), read_unknown(path)
+    np.testing.assert_array_equal(table.concentrations, LEVELS)
+    np.testing.assert_array_equal(table.spectra, SPECTRA)
+    assert table.concentration_unit == "ppb"
+    names = ["10", "20"] if cells[0][0] == "Sample" and "10" in cells[0] else cells[0][5:]
+    names = names if "tap water" in cells[0] or "10" in names else ["tap water", "well 3"]
+    assert unknown.names == names
+    np.testing.assert_array_equal(unknown.values, [TAP, WELL])
+    assert f"are unknowns: {', '.join(names)}" in caplog.text
+    assert read_unknown(book(data=PLAIN)) is None
+
+
+@pytest.mark.parametrize("name", ["-5", "5 MM", "blank", "DI water", "2-Mar", "As -5 ppb", "nan"])
+def test_names_that_may_be_meant_as_concentrations_are_no_unknowns(book, name):
+    with pytest.raises(SpectraError, match=rf"row 1, column 6: found '{name}', expected a conc"):
+        read_table(book(data=columns(["nm", *PPB, name], spectra=ALL[:5])))
+
+
+NAMED = columns(["Wavelength (nm)", *NAMES])
+KNOWN = [["sample", "prepared", "dilution", "conc (ppb)"]]
+KNOWN += [[name, 1, 5, level] for name, level in zip(NAMES, LEVELS, strict=True)]
+TITLED = [["Standards of June", None, 3], ["by", "Anna"], *KNOWN, [], ["weighed twice"]]
+
+
+@pytest.mark.parametrize("known", [KNOWN, TITLED])
+@pytest.mark.parametrize(("title", "ask"), [("Levels", ""), ("Levels", ":Levels"), ("x", ":x")])
+def test_a_sheet_of_the_workbook_gives_the_concentrations(book, tmp_path, title, ask, known):
+    path = book(data=NAMED, **{title: known})
+    choices = Choices(concentrations=tmp_path / f"book.xlsx{ask}") if ask else Choices()
+    assert_series(read_table(path, choices=choices), "ppb")
+
+
+def test_a_sheet_of_another_workbook_gives_the_concentrations(book, file, tmp_path):
+    book(
+        notes=[["by", "Anna"], ["on", "Monday"]],
+        prepared=[*KNOWN[:-1], ["d", 1, 5, None], ["e", 1, 5, 60]],
+    )
+    names = "nm,a,b,c,d,e\n" + "".join(f"{at},1,2,3,4,{at}\n" for at in (1, 2, 3))
+    choices = Choices(concentrations=tmp_path / "book.xlsx:prepared")
+    path = file(names)
+    assert read_table(path, choices=choices).concentrations.tolist() == LEVELS.tolist()
+    assert read_unknown(path, choices=choices).names == ["d"]
+    for sheet, message in (("x", "expected one called 'x'"), ("notes", "'by', 'Anna', expected n")):
+        with pytest.raises(SpectraError, match=message):
+            choices = Choices(concentrations=tmp_path / f"book.xlsx:{sheet}")
+            read_table(path, choices=choices)
+
+
+def test_dilutions_of_a_second_sheet_are_no_concentrations(book):
+    path = book(data=NAMED, Levels=[[row[0], row[2]] for row in KNOWN])
+    with pytest.raises(SpectraError, match="found 'a', expected a concentration"):
+        read_table(path)
+
+
+def test_headers_that_count_are_an_axis_and_reported(book):
+    cells = rows(["Conc (ppb)", *LEVELS])
+    found = inspect_file(book(data=[["Conc (ppb)", "wl1", "wl2", "wl3", "wl4"], *cells[1:]]))
+    np.testing.assert_array_equal(found.table.axis, [1, 2, 3, 4])
+    assert "the headers wl1 to wl4 are the axis, which counts" in found.doubts
