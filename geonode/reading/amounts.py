@@ -5,16 +5,16 @@ from pathlib import Path
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import (
-    Level,
+    NamedLevel,
     amount_name,
     concentration_header,
     is_marked_amount,
     level,
     role,
 )
-from geonode.reading.layouts.naming import amounts_of, labels_of
-from geonode.reading.levels import numbered
-from geonode.reading.sheet import NOT_KNOWN, Grid, Labels, Sheet, plain_name, same_name
+from geonode.reading.layouts.naming import amounts_of, column_labels
+from geonode.reading.levels import with_scan_marks
+from geonode.reading.sheet import NOT_KNOWN, Cells, Labels, Sheet, plain_name, same_name
 
 
 def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
@@ -29,7 +29,7 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
     Raises:
         SpectraError: no amount, or several, have the name.
     """
-    chosen = _chosen(sheet, target)
+    chosen = _chosen_amount(sheet, target)
     if chosen is None:
         return sheet
     kept = [at for at, cell in enumerate(chosen.cells) if cell.lower() not in NOT_KNOWN]
@@ -41,7 +41,7 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
     skipped = (f"columns {', '.join(others)}",) if others else ()
     return replace(
         found,
-        names=numbered(known.cells),
+        names=with_scan_marks(known.cells),
         name_places=known.places,
         understood=found.understood.also(skipped=skipped, notes=notes),
         of_samples=False,
@@ -51,7 +51,7 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
     )
 
 
-def _chosen(sheet: Sheet, target: str | None) -> Labels | None:
+def _chosen_amount(sheet: Sheet, target: str | None) -> Labels | None:
     if target is None:
         sure = [one for one in sheet.amounts if one.is_sure]
         return sure[0] if len(sure) == 1 else None
@@ -71,7 +71,7 @@ def _chosen(sheet: Sheet, target: str | None) -> Labels | None:
     )
 
 
-def require_amount(cell: str, place: str) -> Level:
+def require_amount(cell: str, place: str) -> NamedLevel:
     """The amount that a cell is.
 
     Raises:
@@ -86,7 +86,7 @@ def require_amount(cell: str, place: str) -> Level:
     return found
 
 
-def with_second_table(sheet: Sheet, grid: Grid, said: str, endings: tuple[str, ...]) -> Sheet:
+def with_second_table(sheet: Sheet, grid: Cells, said: str, endings: tuple[str, ...]) -> Sheet:
     """Spectra with the amounts that a second table gives for their names.
 
     Args:
@@ -99,7 +99,7 @@ def with_second_table(sheet: Sheet, grid: Grid, said: str, endings: tuple[str, .
         SpectraError: the table has other columns, names a sample twice or lacks a spectrum.
     """
     header, columns = grid.header, range(len(grid.header))
-    labels = [labels_of(grid, at) for at in columns]
+    labels = [column_labels(grid, at) for at in columns]
     amounts = amounts_of(labels)
     others = [at for at in columns if at not in amounts]
     named = [at for at in others if role(header[at]) == "other"] or others

@@ -1,6 +1,6 @@
 """Spectra in the files that instruments and people make.
 
-Bytes become cells (`Grid`) or named spectra (`Sheet`), cells become named spectra by their layout,
+Bytes become cells (`Cells`) or named spectra (`Sheet`), cells become named spectra by their layout,
 and a series takes the names for concentrations, where `30__r2` is a further scan of level 30;
 `read_spectra` leaves them names. Readers are registered by extension in `FORMATS`; a
 folder holds one spectrum in each file. Messages count rows from 1, header included, as an editor
@@ -24,16 +24,15 @@ from geonode.errors import SpectraError
 from geonode.reading.amounts import named_by_amount, with_second_table
 from geonode.reading.formats.delimited import read_delimited
 from geonode.reading.formats.excel import read_excel, sheet_of_levels
-from geonode.reading.formats.jcamp_dx import SUFFIXES as JCAMP
-from geonode.reading.formats.jcamp_dx import read_jcamp
+from geonode.reading.formats.jcamp_dx import JCAMP_SUFFIXES, read_jcamp
 from geonode.reading.formats.labelled_arrays import read_netcdf, read_zarr
 from geonode.reading.formats.matlab import read_matlab
 from geonode.reading.formats.spc import read_spc
 from geonode.reading.layouts.choice import sheet_of
 from geonode.reading.layouts.layout import Asked
-from geonode.reading.levels import RenamedColumns, scans_of, unknown_apart
+from geonode.reading.levels import RenamedColumns, places_by_level, unknown_apart
 from geonode.reading.sense import doubts, doubts_of_cells, unstuck
-from geonode.reading.sheet import NOT_KNOWN, Grid, Sheet, joined
+from geonode.reading.sheet import NOT_KNOWN, Cells, Sheet, joined
 from geonode.spectra.table import FEWEST_WAVELENGTHS, Spectra, SpectraTable
 from geonode.terminal import printable
 
@@ -42,10 +41,10 @@ _LOG = logging.getLogger(__name__)
 Missing = Literal["refuse", "mask"]
 Window = tuple[float, float] | None
 
-FORMATS: dict[str, Callable[[Path], Grid | Sheet]] = {
+FORMATS: dict[str, Callable[[Path], Cells | Sheet]] = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".dat", ".asc", ".prn", ".dpt"), read_delimited),
     ".xlsx": read_excel,
-    **dict.fromkeys(JCAMP, read_jcamp),
+    **dict.fromkeys(JCAMP_SUFFIXES, read_jcamp),
     ".spc": read_spc,
     ".mat": read_matlab,
     ".zarr": read_zarr,
@@ -136,7 +135,7 @@ def read_spectra(
     return spectra
 
 
-def read_unknown(
+def read_unknown_beside(
     path: Path, *, missing: Missing = "refuse", choices: Choices = UNCHOSEN
 ) -> Spectra | None:
     """Read the spectra of unknown concentration that a file has beside its standards.
@@ -192,7 +191,7 @@ def read_known(
     """
     with errors_naming(path):
         sheet = read_known_sheet(path, choices)
-        scans, unit = scans_of(sheet, choices.replicates)
+        scans, unit = places_by_level(sheet, choices.replicates)
         kept, masked = selected(sheet, None, "refuse")
         order = [scans[key] for key in sorted(scans)]
         names = [sheet.names[place] for place in order]
@@ -239,7 +238,7 @@ def sheet_and_series(
     """
     with errors_naming(path):
         sheet = read_known_sheet(path, choices)
-        scans, unit = scans_of(sheet, choices.replicates)
+        scans, unit = places_by_level(sheet, choices.replicates)
         levels = np.empty(len(sheet.names))
         levels[[*scans.values()]] = [level for level, _ in scans]
         sheet, kept, masked = unstuck(sheet, *selected(sheet, window, missing), missing, levels)
@@ -270,7 +269,7 @@ def read_known_sheet(path: Path, choices: Choices) -> Sheet:
     if second is not None:
         with nullcontext() if second == path else errors_naming(second):
             grid = read_format(second, called, of_names=True)
-            if not isinstance(grid, Grid):
+            if not isinstance(grid, Cells):
                 raise SpectraError("found spectra, expected a table of names")
             table = grid if grid.rows else None
     asked = Asked(series=table is None, target=choices.target if table is None else None)
@@ -329,20 +328,20 @@ def read_sheet(
     if path.is_dir() and suffix not in SUFFIXES:
         return _read_folder(path, apart, asked)
     found = read_format(path, sheet_name, beside=beside)
-    if isinstance(found, Grid):
-        found = sheet_of(found, replace(asked, called=_parts(path)[0]))
+    if isinstance(found, Cells):
+        found = sheet_of(found, replace(asked, called=_name_and_ending(path)[0]))
     return named_by_amount(found, asked.target) if asked.series else found
 
 
 def read_format(
     path: Path, sheet: str | None = None, *, of_names: bool = False, beside: str | None = None
-) -> Grid | Sheet:
+) -> Cells | Sheet:
     """Cells, of spectra or of names, or spectra of a file, by its ending; text if it is unknown.
 
     Raises:
         SpectraError, OSError: as `read_sheet`.
     """
-    suffix = _parts(path)[1]
+    suffix = _name_and_ending(path)[1]
     if way := _way_out(suffix):
         raise SpectraError(
             f"found a file {suffix}, expected one of {', '.join(SUFFIXES)}, or text; {way}"
@@ -353,7 +352,7 @@ def read_format(
     return read_delimited(path, of_names=of_names) if reader is read_delimited else reader(path)
 
 
-def _parts(path: Path) -> tuple[str, str]:
+def _name_and_ending(path: Path) -> tuple[str, str]:
     """Name of a file without its ending, and that in small letters; 0.5 ppb has none."""
     called, _, ending = path.name.rpartition(".")
     has_one = called and (ending[:1].isalpha() or ending.isdigit())
@@ -361,7 +360,7 @@ def _parts(path: Path) -> tuple[str, str]:
 
 
 def _way_out(suffix: str) -> str | None:
-    """What to do with a file of an ending that is not read; Bruker's are numbered."""
+    """What to do with a file of an ending that is not read; Bruker's are with_scan_marks."""
     return NO_READER[".opus"] if suffix[1:].isdigit() else NO_READER.get(suffix)
 
 
@@ -369,19 +368,13 @@ def _way_out(suffix: str) -> str | None:
 
 
 def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
-    """Spectra of the files of a folder on one axis; of several endings, the most frequent one.
-
-    Args:
-        path: the folder.
-        apart: a file of it that holds no spectrum.
-        asked: what is read; its target is the spectrum, or the amount, to take from each file.
-    """
+    """Spectra of the files of a folder on one axis; of several endings, the most frequent one."""
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
     if apart is not None:
         files = [file for file in files if file.resolve() != apart.resolve()]
     if not files:
         raise SpectraError("found a folder with nothing in it, expected files of spectra")
-    counts = Counter(_parts(file)[1] for file in files if file.is_file())
+    counts = Counter(_name_and_ending(file)[1] for file in files if file.is_file())
     known = Counter({one: counts[one] for one in counts if one in FORMATS})
     known = known or Counter({one: counts[one] for one in counts if not _way_out(one)})
     (ending, most), (other, next_most) = [*known.most_common(2), *[("", 0)] * 2][:2]
@@ -391,7 +384,7 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
             f"found {found}, expected files of one spectrum each, of one ending "
             f"({', '.join(SUFFIXES)}); move the others elsewhere"
         )
-    kept = [file for file in files if file.is_file() and _parts(file)[1] == ending]
+    kept = [file for file in files if file.is_file() and _name_and_ending(file)[1] == ending]
     left = [file.name for file in files if file not in kept]
     sheets = {}
     for file in kept:
@@ -399,8 +392,8 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
             sheets[file.name] = _one_of_folder(file, asked.target)
         except SpectraError as error:
             raise SpectraError(f"{file.name}: {error}") from error
-    spectra = joined(sheets, by_title=ending in JCAMP)
-    if ending in JCAMP and asked.series:
+    spectra = joined(sheets, by_title=ending in JCAMP_SUFFIXES)
+    if ending in JCAMP_SUFFIXES and asked.series:
         spectra = named_by_amount(spectra, asked.target)
     if not left:
         return spectra
@@ -414,7 +407,7 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
 
 def _one_of_folder(file: Path, column: str | None) -> Sheet:
     """The spectrum of a file, called like the file; of JCAMP-DX all, called as the file says."""
-    if _parts(file)[1] in JCAMP:
+    if _name_and_ending(file)[1] in JCAMP_SUFFIXES:
         sheet = read_sheet(file, Asked())
         places = [f"{file.name}, {place}" for place in sheet.name_places]
         return replace(sheet, name_places=places)
@@ -428,7 +421,9 @@ def _one_of_folder(file: Path, column: str | None) -> Sheet:
             "of a folder; choose it by spectra.target, or read this file alone"
         )
     sheet = replace(sheet, signal=sheet.signal or sheet.quantity)  # which the name may have been
-    return replace(sheet, names=[_parts(file)[0]], name_places=[file.name], of_samples=True)
+    return replace(
+        sheet, names=[_name_and_ending(file)[0]], name_places=[file.name], of_samples=True
+    )
 
 
 # wavelengths

@@ -35,7 +35,7 @@ AXIS_NAMES = {
 
 Role = Literal["axis", "concentration", "replicate", "other", "about"]
 
-NAMES: dict[Role, set[str]] = {
+HEADERS_OF_ROLE: dict[Role, set[str]] = {
     "concentration": {"concentration", "concentrations", "conc", "conc.", "level", "levels"},
     "axis": AXIS_NAMES,
     "replicate": {"replicate", "replicates", "rep", "repeat", "scan", "scans"},
@@ -108,7 +108,7 @@ _KINDS = {
 _REST = re.compile(r"\s*(?:[(\[/]|\s)\s*(?P<unit>[^\s()\[\]/][^()\[\]]*?)\s*[)\]]?")
 
 
-class Level(NamedTuple):
+class NamedLevel(NamedTuple):
     """Concentration and scan in the name of a spectrum.
 
     Attributes:
@@ -181,7 +181,7 @@ def role(header: str) -> Role | None:
     bare = re.split(r"[(\[/]", header)[0]
     parts = (header, bare, axis_header(header)[0], concentration_header(header)[0])
     names = {_words(part) for part in parts}
-    for found, known in NAMES.items():
+    for found, known in HEADERS_OF_ROLE.items():
         if names & known:
             return found
     if concentration_header(header)[1] or re.fullmatch(CONCENTRATION_UNIT, header):
@@ -193,7 +193,7 @@ def role(header: str) -> Role | None:
     return "about" if any(map(_ABOUT_SAMPLES.fullmatch, names)) else None
 
 
-def level(name: str) -> Level | None:
+def level(name: str) -> NamedLevel | None:
     """The concentration that a name is; None if it is none that is finite and not negative."""
     mark = _SCAN_MARK.fullmatch(name) or _SCAN_OF_NUMBER.fullmatch(name)
     text, scan = (mark["level"].strip(), int(mark["scan"])) if mark else (name, 0)
@@ -203,10 +203,10 @@ def level(name: str) -> Level | None:
     concentration = float(match["number"])
     if not 0 <= concentration < np.inf:
         return None
-    return Level(concentration + 0.0, scan, match["unit"])
+    return NamedLevel(concentration + 0.0, scan, match["unit"])
 
 
-def labelled_level(name: str) -> Level | None:
+def labelled_level(name: str) -> NamedLevel | None:
     """The concentration with a unit that stands in a name; None if there is none, or several.
 
     The number behind it, as in "As_5ppb_2" or in "5 ppb.1", as pandas renames columns, only orders
@@ -224,7 +224,7 @@ def labelled_level(name: str) -> Level | None:
     if not concentration < np.inf:
         return None
     bare = label.strip(" _-([").lower()
-    return Level(concentration, int(behind["scan"] or 0), match["unit"], bare)
+    return NamedLevel(concentration, int(behind["scan"] or 0), match["unit"], bare)
 
 
 def has_concentration(name: str) -> bool:
@@ -258,14 +258,14 @@ def with_point(text: str) -> str:
 
 def same_unit(one: str, other: str) -> bool:
     """Whether two spellings are of one unit, as µM, uM and µmol/L are; nothing is converted."""
-    return _plain(one) == _plain(other)
+    return _plain_unit(one) == _plain_unit(other)
 
 
 def _words(name: str) -> str:
     return re.sub(r"[\s_-]+", " ", name).strip().lower()
 
 
-def _plain(unit: str) -> str:
+def _plain_unit(unit: str) -> str:
     text = re.sub(r"[\s·*^().]", "", unit.translate(str.maketrans("µμ³¹⁻", "uu31-")))
     text = re.sub(r"([numcd]?)[Ll]-1$", r"/\1L", re.sub(r"([mcd]?m)-3$", r"/\g<1>3", text))
     text = re.sub(r"l$", "L", text) if "/" in text else text

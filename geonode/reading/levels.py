@@ -9,7 +9,7 @@ import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import (
-    Level,
+    NamedLevel,
     amount_name,
     has_concentration,
     labelled_level,
@@ -32,7 +32,7 @@ _DATE = re.compile(
 _RENAMED = re.compile(r"(?P<first>[0-9]+)\.(?P<count>[1-9][0-9]*)")
 
 
-def scans_of(
+def places_by_level(
     sheet: Sheet, renamed_are: RenamedColumns
 ) -> tuple[dict[tuple[float, int], int], str | None]:
     """Place of each spectrum by level and scan (from 1), and the unit of the levels.
@@ -48,7 +48,7 @@ def scans_of(
             f"found several amounts, {', '.join(map(repr, several[:10]))}; choose "
             "one by spectra.target"
         )
-    found = _ranked(sheet, _scans(sheet, renamed_are))
+    found = _with_ranks(sheet, _scans(sheet, renamed_are))
     unit = sheet.concentration_unit
     for scan, place in zip(found, sheet.name_places, strict=True):
         unit = _common_unit(unit, scan.unit, place)
@@ -68,12 +68,8 @@ def scans_of(
     return places, unit
 
 
-def _ranked(sheet: Sheet, found: list[Level]) -> list[Level]:
-    """Levels that differ by rounding made one, their scans counted from 1 by names and marks.
-
-    Raises:
-        SpectraError: a level has further scans and no first one.
-    """
+def _with_ranks(sheet: Sheet, found: list[NamedLevel]) -> list[NamedLevel]:
+    """Levels that differ by rounding made one, their scans counted from 1 by names and marks."""
     named = [one.concentration for one in found]
     level_of = dict(zip(named, without_rounding(np.array(named)).tolist(), strict=True))
     order = sorted(level_of, key=lambda name: name != level_of[name]).index
@@ -94,8 +90,8 @@ def _ranked(sheet: Sheet, found: list[Level]) -> list[Level]:
     ]
 
 
-def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[Level]:
-    """Level and scan that each name says."""
+def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[NamedLevel]:
+    """NamedLevel and scan that each name says."""
     renamed = _renamed(sheet, renamed_are) if sheet.columns and renamed_are != "levels" else {}
     seen: Counter[str] = Counter()
     labels: dict[str | None, str] = {}
@@ -104,7 +100,7 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[Level]:
         seen[name] += 1
         if name in renamed:
             first, count = renamed[name]
-            found.append(Level(float(first), count + 1, None, ""))
+            found.append(NamedLevel(float(first), count + 1, None, ""))
         elif exact := level(name):
             if exact.unit is None and sheet.of_samples:
                 others = [repr(amount_name(one.header)[:40]) for one in sheet.amounts[:10]]
@@ -147,12 +143,7 @@ def _common_unit(one: str | None, other: str | None, place: str) -> str | None:
 
 
 def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, tuple[str, int]]:
-    """Names such as `10.1` beside `10`, which is what pandas calls a second column 10.
-
-    Raises:
-        SpectraError: there are some and their meaning is to be asked about, but for 0.1 beside 0,
-            which is a level of many series.
-    """
+    """Names such as `10.1` beside `10`, which is what pandas calls a second column 10."""
     names = {*sheet.names}
     found = {}
     for name, place in zip(sheet.names, sheet.name_places, strict=True):
@@ -191,7 +182,7 @@ def _is_name_alone(name: str) -> bool:
     return name[:1].isalpha() and not (is_blank or _DATE.fullmatch(name) or has_concentration(name))
 
 
-def numbered(names: Sequence[str]) -> list[str]:
+def with_scan_marks(names: Sequence[str]) -> list[str]:
     """Names of which those of a concentration that was there before are marked as its scans."""
     scans: Counter[object] = Counter()
     marked = []

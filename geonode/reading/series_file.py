@@ -134,15 +134,7 @@ def sheet_and_mixtures(
 def _amounts(
     columns: list[Labels], expected: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...], Float[np.ndarray, "sample substance"]]:
-    """Substances, units and amounts, from cells.
-
-    Args:
-        columns: amounts of the samples.
-        expected: unit that is said to be that of all.
-
-    Raises:
-        SpectraError: a cell is no amount, units differ, or a name is there twice.
-    """
+    """Substances, units and amounts, from cells."""
     names = [amount_name(one.header) for one in columns]
     if repeated := [name for name in names if names.count(name) > 1]:
         raise SpectraError(f"found two amounts called {repeated[0][:40]!r}, expected one name each")

@@ -290,7 +290,7 @@ Row = tuple[int, list[str]]
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class Cells:
     """Cells of a table, before it is known which way its spectra run.
 
     Attributes:
@@ -398,7 +398,7 @@ def is_word(cell: str) -> bool:
     return cell[:1].isalpha() and not is_number
 
 
-def require_columns(count: int) -> None:
+def require_few_columns(count: int) -> None:
     """Refuse a table of more than `MOST_COLUMNS` columns.
 
     Raises:

@@ -8,7 +8,7 @@ import xarray
 
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_spectra, read_table, read_unknown
+from geonode.reading.files import Choices, read_spectra, read_table, read_unknown_beside
 from geonode.reading.series_file import read_mixtures
 
 AXIS = np.array([400, 410, 420, 430])
@@ -193,7 +193,9 @@ def test_samples_without_any_amount_are_unknowns(tmp_path, caplog):
     found = read(tmp_path, spectra(), changed)
     np.testing.assert_array_equal(found.amounts, np.delete(AMOUNTS, 2, axis=0))
     assert "spectra without a known amount are unknowns: s2" in caplog.text
-    beside = read_unknown(tmp_path / "a.csv", choices=Choices(concentrations=tmp_path / "b.csv"))
+    beside = read_unknown_beside(
+        tmp_path / "a.csv", choices=Choices(concentrations=tmp_path / "b.csv")
+    )
     assert beside.names == ["s2"]
     np.testing.assert_array_equal(beside.values, SIGNAL[2:3])
 

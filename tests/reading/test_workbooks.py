@@ -5,7 +5,7 @@ import openpyxl
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_table, read_unknown
+from geonode.reading.files import Choices, read_table, read_unknown_beside
 from geonode.reading.inspection import inspect_file
 from tests.reading.tables import AXIS, LEVELS, SPECTRA, assert_series
 
@@ -116,7 +116,7 @@ BESIDE = {
 @pytest.mark.parametrize("cells", BESIDE.values(), ids=BESIDE)
 def test_samples_without_a_concentration_are_unknowns(book, caplog, cells):
     path = book(data=cells)
-    table, unknown = read_table(path), read_unknown(path)
+    table, unknown = read_table(path), read_unknown_beside(path)
     np.testing.assert_array_equal(table.concentrations, LEVELS)
     np.testing.assert_array_equal(table.spectra, SPECTRA)
     assert table.concentration_unit == "ppb"
@@ -125,7 +125,7 @@ def test_samples_without_a_concentration_are_unknowns(book, caplog, cells):
     assert unknown.names == names
     np.testing.assert_array_equal(unknown.values, [TAP, WELL])
     assert f"are unknowns: {', '.join(names)}" in caplog.text
-    assert read_unknown(book(data=PLAIN)) is None
+    assert read_unknown_beside(book(data=PLAIN)) is None
 
 
 @pytest.mark.parametrize("name", ["-5", "5 MM", "blank", "DI water", "2-Mar", "As -5 ppb", "nan"])
@@ -157,7 +157,7 @@ def test_a_sheet_of_another_workbook_gives_the_concentrations(book, file, tmp_pa
     choices = Choices(concentrations=tmp_path / "book.xlsx:prepared")
     path = file(names)
     assert read_table(path, choices=choices).concentrations.tolist() == LEVELS.tolist()
-    assert read_unknown(path, choices=choices).names == ["d"]
+    assert read_unknown_beside(path, choices=choices).names == ["d"]
     for sheet, message in (("x", "expected one called 'x'"), ("notes", "'by', 'Anna', expected n")):
         with pytest.raises(SpectraError, match=message):
             choices = Choices(concentrations=tmp_path / f"book.xlsx:{sheet}")

@@ -19,8 +19,8 @@ from geonode.reading.layouts.table_place import (
     trimmed,
     without_notes_beside,
 )
-from geonode.reading.levels import numbered
-from geonode.reading.sheet import LONGEST_NAME, Grid, Row, Understood, require_columns
+from geonode.reading.levels import with_scan_marks
+from geonode.reading.sheet import LONGEST_NAME, Cells, Row, Understood, require_few_columns
 from geonode.spectra.arrays import MOST_VALUES
 
 LARGEST_WORKBOOK = 2**27
@@ -29,7 +29,7 @@ LARGEST_WORKBOOK = 2**27
 LARGEST_PART = 2**20
 """Bytes of any part of it but cells and texts."""
 
-MOST_ROWS = 2**20
+MOST_SHEET_ROWS = 2**20
 """Rows of a sheet, as in Excel."""
 
 # Parts that openpyxl does not open where it only reads cells.
@@ -41,7 +41,7 @@ _HIDDEN = re.compile(r'\shidden="(?:1|true)"')
 _HIDDEN_ROW = re.compile(r'<(?:\w+:)?row\b(?=[^>]*\shidden="(?:1|true)")[^>]*\sr="(\d{1,7})"')
 _COLUMNS = re.compile(r"<(?:\w+:)?col\b[^>]*>")
 _ENDS = re.compile(r'\s(?:min|max)="(\d{1,5})"')
-_FORMULA = re.compile(
+_FORMULA_CELL = re.compile(
     r'<(?:\w+:)?c\b[^>]*\sr="([A-Z]{1,3})(\d{1,7})"[^>]*>\s*<(?:\w+:)?f\b(?:[^>]*/>|[^>]*>[^<]*<[^>]*>)'
     r"\s*(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v></(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
 )
@@ -51,7 +51,7 @@ _CELLS = ("xl/worksheets/", "xl/sharedstrings.xml")
 
 def read_excel(
     path: Path, sheet: str | None = None, *, of_names: bool = False, beside: str | None = None
-) -> Grid:
+) -> Cells:
     """Cells of a workbook; of formulas, the values that Excel stored last.
 
     Args:
@@ -103,11 +103,8 @@ def _opened(path: Path) -> Iterator[tuple[Any, list[Any]]]:
         with path.open("rb") as file:
             reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
             reader.read()
-            sheets = reader.wb.worksheets
-            yield (
-                reader,
-                [one for one in sheets if any(v is not None for row in _rows(one) for v, _ in row)],
-            )
+            filled = [one for one in reader.wb.worksheets if _has_cells(one)]
+            yield reader, filled
     except SpectraError:
         raise
     except Exception as error:  # openpyxl raises anything where a part is damaged
@@ -117,13 +114,12 @@ def _opened(path: Path) -> Iterator[tuple[Any, list[Any]]]:
         ) from error
 
 
-def _require_small(path: Path) -> None:
-    """Refuse what is no workbook, or unpacks to more than a table needs.
+def _has_cells(sheet: Any) -> bool:
+    return any(value is not None for row in _rows_of_sheet(sheet) for value, _ in row)
 
-    Raises:
-        SpectraError: it is, or is compressed in a way that cannot be unpacked block by block.
-        OSError: it cannot be read.
-    """
+
+def _require_small(path: Path) -> None:
+    """Refuse what is no workbook, or unpacks to more than a table needs."""
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
@@ -156,23 +152,19 @@ def _require_at_most(most: int, found: int, what: str) -> None:
         )
 
 
-def _rows(sheet: Any) -> Iterator[tuple[tuple[Any, str | None], ...]]:
+def _rows_of_sheet(sheet: Any) -> Iterator[tuple[tuple[Any, str | None], ...]]:
     """Values and units of the rows, whatever dimensions the sheet claims."""
     sheet.reset_dimensions()
     cells = 0
     for number, row in enumerate(sheet.iter_rows(), start=1):
         cells += len(row)
-        _require_at_most(MOST_ROWS, number, "rows")
+        _require_at_most(MOST_SHEET_ROWS, number, "rows")
         _require_at_most(MOST_VALUES, cells, "cells with the empty ones")
-        yield tuple(_value(cell) for cell in row)
+        yield tuple(_value_and_unit(cell) for cell in row)
 
 
-def _value(cell: Any) -> tuple[Any, str | None]:
-    """Value of a cell, and the unit that its format shows.
-
-    Raises:
-        SpectraError: the format shows another number, or units that depend on its size.
-    """
+def _value_and_unit(cell: Any) -> tuple[Any, str | None]:
+    """Value of a cell, and the unit that its format shows."""
     if not isinstance(cell.value, int | float):
         return cell.value, None
     scale, units = scale_shown(cell.number_format), units_shown(cell.number_format)
@@ -215,7 +207,7 @@ class _Marks(NamedTuple):
         hidden = [f"rows {', '.join(map(str, rows[:5]))}"] if rows else []
         hidden += [f"columns {', '.join(columns[:5])}"] if columns else []
         not_computed: dict[int, str] = {}
-        for cell, row in _FORMULA.findall(xml):
+        for cell, row in _FORMULA_CELL.findall(xml):
             not_computed.setdefault(int(row), cell + row)
         merged: dict[int, list[tuple[int, int]]] = {}
         tall: dict[int, dict[int, int]] = {}
@@ -232,21 +224,21 @@ class _Marks(NamedTuple):
         cells = list(cells)
         for left, width in self.merged.get(number, []):
             if 0 < left < len(cells) and cells[left]:
-                cells[left : left + width] = numbered([cells[left]] * width)
+                cells[left : left + width] = with_scan_marks([cells[left]] * width)
         return cells
 
 
-def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Grid:
+def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Cells:
     """The table of a sheet, without the empty cells at its edges."""
     rows: list[Row] = []
     units: Units = {}
     width = 0
     last_row: dict[int, int] = {}  # of ranges of one column, whose first cell is that of all rows
-    for number, found in enumerate(_rows(sheet), start=1):
-        cells = trimmed([_text(value) for value, _ in found])
+    for number, found in enumerate(_rows_of_sheet(sheet), start=1):
+        cells = trimmed([_text_of_cell(value) for value, _ in found])
         units |= {(number, at): unit for at, (_, unit) in enumerate(found) if unit is not None}
         width = max(width, len(cells))
-        require_columns(width)
+        require_few_columns(width)
         cells = marks.filled(number, cells)
         for at, last in last_row.items():
             if number <= last and at < min(len(cells), len(rows[-1][1])):
@@ -270,7 +262,7 @@ def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Grid:
     return with_units(grid, units)
 
 
-def _text(value: Any) -> str:
+def _text_of_cell(value: Any) -> str:
     """Text of a cell; of a number, the shortest that reads back as exactly it."""
     text = "" if value is None else str(value)
     if len(text) > LONGEST_NAME:

@@ -21,7 +21,11 @@ from geonode.storage.seal import require_file
 LARGEST_FILE = 2**27
 """Bytes of a file."""
 
-_NUMBERS = ("double", "single", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32)))
+_NUMBER_TYPES = (
+    "double",
+    "single",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32)),
+)
 _WAY_OUT = "save a matrix of spectra, its wavelengths and its concentrations alone, with -v7"
 
 
@@ -84,7 +88,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         raise SpectraError(f"found more than {LARGEST_FILE} bytes, expected a smaller file")
     try:
         with errors_explained("MATLAB file of an earlier version than 7.3"):
-            held = [(name, shape) for name, shape, kind in whosmat(path) if kind in _NUMBERS]
+            held = [(name, shape) for name, shape, kind in whosmat(path) if kind in _NUMBER_TYPES]
             require_values(sum(int(np.prod(shape, dtype=object)) for _, shape in held))
             found = loadmat(path, variable_names=[name for name, _ in held])
             return {name: np.asarray(found[name]) for name, _ in held}

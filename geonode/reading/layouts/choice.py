@@ -27,7 +27,7 @@ from geonode.reading.layouts.rows import (
     why_rows,
 )
 from geonode.reading.layouts.table_place import counts_rows
-from geonode.reading.sheet import Grid, Sheet, to_number
+from geonode.reading.sheet import Cells, Sheet, to_number
 from geonode.spectra.table import FEWEST_WAVELENGTHS
 
 Layout = OneSpectrum | TwoColumnsEach | OneRowAValue | OneRow | OneColumn
@@ -49,7 +49,7 @@ _WELL_ROW = re.compile("[A-P]")
 _WELL = re.compile("[A-P][0-9]{1,2}")
 
 
-def sheet_of(grid: Grid, asked: Asked) -> Sheet:
+def sheet_of(grid: Cells, asked: Asked) -> Sheet:
     """The spectra of a table.
 
     Args:
@@ -90,12 +90,8 @@ def sheet_of(grid: Grid, asked: Asked) -> Sheet:
     return replace(sheet, understood=understood)
 
 
-def _refuse_without_a_header(grid: Grid, asked: Asked) -> None:
-    """Refuse columns of numbers without a header, and wells read at one wavelength.
-
-    Raises:
-        SpectraError: the first header is a number, or empty above what may be an axis.
-    """
+def _refuse_without_a_header(grid: Cells, asked: Asked) -> None:
+    """Refuse columns of numbers without a header, and wells read at one wavelength."""
     header, row = grid.header, f"row {grid.header_row}"
     wells = all(_WELL_ROW.fullmatch(cell) for cell in grid.column(0)) and len(grid.rows) > 0
     if wells and [to_number(name) for name in header[1:]] == [*range(1, len(header))]:
@@ -114,7 +110,7 @@ def _refuse_without_a_header(grid: Grid, asked: Asked) -> None:
         )
 
 
-def _without_index(grid: Grid) -> Grid:
+def _without_index(grid: Cells) -> Cells:
     """A table without a first column that counts rows, where the second one begins the table."""
     header = grid.header
     bare = header[0].strip().lower()
@@ -130,12 +126,10 @@ def _without_index(grid: Grid) -> Grid:
     return replace(grid, headings=above, rows=below, understood=understood)
 
 
-def _without_prefixes(grid: Grid, asked: Asked) -> Grid:
-    """A table whose headers `X400`, as R writes them, `wl1`, `E_-0.9` or `A_400nm` are numbers.
-
-    Beside samples they are an axis. Those of another word than one for an axis are so only if there
-    are many and the first column is none; so are `X1` to `X20`. Names of unknown spectra stay.
-    """
+def _without_prefixes(grid: Cells, asked: Asked) -> Cells:
+    """A table whose headers `X400`, as R writes them, `wl1`, `E_-0.9` or `A_400nm` are numbers."""
+    # Beside samples they are an axis; those of another word than one for an axis only if there
+    # are many and the first column is none; so are X1 to X20. Names of unknown spectra stay.
     header = grid.header
     groups: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
     for at, name in enumerate(header):

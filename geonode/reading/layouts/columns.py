@@ -22,11 +22,11 @@ from geonode.reading.headers import (
     role,
     same_unit,
 )
-from geonode.reading.layouts.layout import Asked, Fit, LongTable, axis_of
-from geonode.reading.layouts.rows import corner_parts, direction, in_order, refuse_turned
+from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable, axis_of
+from geonode.reading.layouts.rows import corner_parts, direction, refuse_turned, runs_one_way
 from geonode.reading.layouts.table_place import counts_rows
-from geonode.reading.levels import numbered
-from geonode.reading.sheet import NOT_KNOWN, Grid, Labels, is_word, places_called, to_number
+from geonode.reading.levels import with_scan_marks
+from geonode.reading.sheet import NOT_KNOWN, Cells, Labels, is_word, places_called, to_number
 
 _OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I)
 """Lines above a spectrum whose units are not of its axis."""
@@ -37,17 +37,19 @@ class OneSpectrum:
 
     name = "two columns, one spectrum"
 
-    def fit(self, grid: Grid, asked: Asked) -> Fit:  # noqa: ARG002
+    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:  # noqa: ARG002
         """Two columns, of which the first ascends or descends, or channels without a header."""
         if len(grid.header) != 2 and grid.understood.header_rows:
-            return Fit(False, f"there are {len(grid.header)} columns")
+            return LayoutFit(False, f"there are {len(grid.header)} columns")
         if len(grid.headings) > 1 or role(grid.header[0]) in ("axis", "concentration", "other"):
-            return Fit(False, "the header says what the columns are")
-        if len(grid.rows) < 2 or not in_order(grid.column(0)):
-            return Fit(False, "the first column does not ascend or descend throughout")
-        return Fit(True, "two columns, of which the first ascends or descends, and text around")
+            return LayoutFit(False, "the header says what the columns are")
+        if len(grid.rows) < 2 or not runs_one_way(grid.column(0)):
+            return LayoutFit(False, "the first column does not ascend or descend throughout")
+        return LayoutFit(
+            True, "two columns, of which the first ascends or descends, and text around"
+        )
 
-    def long(self, grid: Grid, asked: Asked) -> LongTable:
+    def long(self, grid: Cells, asked: Asked) -> LongTable:
         """The spectrum, with the unit of the axis from the text above where it is named there."""
         name, *signals = grid.header
         header = name or "axis"
@@ -86,14 +88,14 @@ class OneColumn:
 
     name = "one column a spectrum"
 
-    def fit(self, grid: Grid, asked: Asked) -> Fit:
+    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:
         """As `direction` finds; a header of several rows is always above columns."""
         if len(grid.headings) > 1:
-            return Fit(True, "the header has several rows")
+            return LayoutFit(True, "the header has several rows")
         way, reason = direction(grid, asked)
-        return Fit(way == "columns", reason)
+        return LayoutFit(way == "columns", reason)
 
-    def long(self, grid: Grid, asked: Asked) -> LongTable:
+    def long(self, grid: Cells, asked: Asked) -> LongTable:
         """The spectra, and the names above them; columns of remarks are left out."""
         grid, amounts = _without_remarks(grid), list[Labels]()
         if len(grid.headings) > 1:
@@ -130,7 +132,7 @@ class OneColumn:
         )
 
 
-def _without_remarks(grid: Grid) -> Grid:
+def _without_remarks(grid: Cells) -> Cells:
     """A table without columns of words that no concentration stands above."""
     words = []
     for at, name in enumerate(grid.header[1:], start=1):
@@ -168,7 +170,7 @@ class Heading(NamedTuple):
     @property
     def is_of_units(self) -> bool:
         """Whether it names units, or one signal, above every spectrum."""
-        if all(_unit(cell) for cell in self.cells):
+        if all(_unit_of_cell(cell) for cell in self.cells):
             return True
         return len({*self.cells}) == 1 and bool(self.cells[0]) and not self.is_of_levels
 
@@ -178,7 +180,7 @@ class Heading(NamedTuple):
         return all(level(cell) or labelled_level(cell) for cell in self.cells)
 
 
-def merged(grid: Grid, *, series: bool) -> tuple[Grid, list[Labels]]:
+def merged(grid: Cells, *, series: bool) -> tuple[Cells, list[Labels]]:
     """A table with a header of one row above one column a spectrum, and amounts of some spectra.
 
     Args:
@@ -190,7 +192,9 @@ def merged(grid: Grid, *, series: bool) -> tuple[Grid, list[Labels]]:
     """
     rows = [Heading(number, cells[0], cells[1:]) for number, cells in grid.headings]
     others = [row for row in rows if not row.is_of_units] or rows[:1]
-    signals = (row.cells[0] for row in rows if row not in others and not _unit(row.cells[0]))
+    signals = (
+        row.cells[0] for row in rows if row not in others and not _unit_of_cell(row.cells[0])
+    )
     signal, amounts = next(signals, grid.signal), list[Labels]()
     chosen = _concentrations(others) if series else None
     if chosen is None:
@@ -211,17 +215,13 @@ def merged(grid: Grid, *, series: bool) -> tuple[Grid, list[Labels]]:
             places = [f"row {found.number}, column {at}" for at in range(2, len(cells) + 2)]
             amounts, cells = [Labels("concentration", cells, places)], names
         elif names and len({*zip(names, cells, strict=True)}) == len(cells):
-            cells = numbered(cells)  # different samples of one concentration
-    header = found.number, [_axis(rows), *cells]
+            cells = with_scan_marks(cells)  # different samples of one concentration
+    header = found.number, [_axis_of_headings(rows), *cells]
     return replace(grid, headings=[header], signal=signal), amounts
 
 
 def _concentrations(rows: list[Heading]) -> Heading | None:
-    """The row of concentrations; None if there is none.
-
-    Raises:
-        SpectraError: two rows may be it, or the only one numbers samples.
-    """
+    """The row of concentrations; None if there is none."""
     levels = [
         row for row in rows if row.is_of_levels and role(row.corner) not in ("about", "replicate")
     ]
@@ -256,7 +256,7 @@ def _concentrations(rows: list[Heading]) -> Heading | None:
 def _units(rows: list[Heading]) -> list[str | None]:
     """Unit of each concentration, from rows of the header and from their first cells."""
     headers = [[cell.partition("__r")[0] for cell in row.cells] for row in rows]
-    said = [[_unit(concentration_header(one)[1] or one) for one in row] for row in headers]
+    said = [[_unit_of_cell(concentration_header(one)[1] or one) for one in row] for row in headers]
     said += [[concentration_header(row.corner)[1]] * len(row.cells) for row in rows]
     found: list[str | None] = [None] * len(rows[0].cells)
     for units in said:
@@ -271,13 +271,13 @@ def _units(rows: list[Heading]) -> list[str | None]:
     return found
 
 
-def _unit(cell: str) -> str | None:
+def _unit_of_cell(cell: str) -> str | None:
     """The unit of a concentration that a cell is; per cent alone may be that of the spectra."""
     bare = cell.strip().strip("()[]")
     return bare if bare not in ("", "%") and re.fullmatch(CONCENTRATION_UNIT, bare) else None
 
 
-def _axis(rows: list[Heading]) -> str:
+def _axis_of_headings(rows: list[Heading]) -> str:
     """Name of the axis, with its unit from another row if it has none."""
     corners = [row.corner for row in rows]
     units = [bare for corner in corners if (bare := corner.strip("()[]")).lower() in UNITS]

@@ -28,7 +28,7 @@ class Asked:
     """Name of a spectrum to which the table gives none."""
 
 
-class Fit(NamedTuple):
+class LayoutFit(NamedTuple):
     """Whether a layout fits a table, and why or why not, for people."""
 
     fits: bool

@@ -11,10 +11,10 @@ from geonode.reading.headers import (
     level,
     role,
 )
-from geonode.reading.layouts.layout import Asked, Fit, LongTable
-from geonode.reading.layouts.naming import labels_of, with_units
-from geonode.reading.levels import numbered
-from geonode.reading.sheet import Grid, to_number
+from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable
+from geonode.reading.layouts.naming import column_labels, with_unit_column
+from geonode.reading.levels import with_scan_marks
+from geonode.reading.sheet import Cells, to_number
 from geonode.spectra.arrays import require_values
 
 
@@ -23,7 +23,7 @@ class OneRowAValue:
 
     name = "one row a value"
 
-    def fit(self, grid: Grid, asked: Asked) -> Fit:  # noqa: ARG002
+    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:  # noqa: ARG002
         """Headers name one axis, and amounts or the sample."""
         header, roles = grid.header, [role(name) for name in grid.header]
         why_not = ""
@@ -40,9 +40,11 @@ class OneRowAValue:
         elif len({*(axis := grid.column(roles.index("axis")))}) == len(axis):
             # Spectra may be called sample and blank, but then the axis does not repeat itself.
             why_not = "no wavelength repeats itself"
-        return Fit(not why_not, why_not or "headers name an axis, what was measured there, a value")
+        return LayoutFit(
+            not why_not, why_not or "headers name an axis, what was measured there, a value"
+        )
 
-    def long(self, grid: Grid, asked: Asked) -> LongTable:
+    def long(self, grid: Cells, asked: Asked) -> LongTable:
         """The spectra; a column of replicates numbers scans of one sample or of its amounts."""
         header, rows = grid.header, grid.row_numbers
         roles = _roles(grid)
@@ -66,10 +68,10 @@ class OneRowAValue:
         )
         of_series = asked.series and bool(amounts)  # samples of the same amounts are scans of them
         keys = [*(amounts if of_series or not sample else ()), *sample, *replicate]
-        labels = {at: labels_of(grid, at) for at in {*keys, *sample, *amounts}}
+        labels = {at: column_labels(grid, at) for at in {*keys, *sample, *amounts}}
         units = [at for at, name in enumerate(header) if name.lower() in ("unit", "units")]
         for at in amounts * bool(units):
-            texts = with_units(labels[at].cells, grid.column(units[0]))
+            texts = with_unit_column(labels[at].cells, grid.column(units[0]))
             labels[at] = labels[at]._replace(cells=texts)
         of_level = {cell: level(cell) or cell for at in keys for cell in {*labels[at].cells}}
         each = list(zip(*([of_level[c] for c in labels[at].cells] for at in keys), strict=True))
@@ -83,7 +85,7 @@ class OneRowAValue:
             about = [about[0]._replace(header="", cells=[*joined]), *about * of_series]
         names = about[0].cells
         if not of_series:
-            about[0] = about[0]._replace(cells=numbered(names))
+            about[0] = about[0]._replace(cells=with_scan_marks(names))
         wavelengths = grid.column_of_numbers(at_axis := roles.index("axis"))
         wrong = np.flatnonzero(~np.isfinite(wavelengths))
         if wrong.size:
@@ -120,13 +122,13 @@ class OneRowAValue:
         )
 
 
-def _called(header: str) -> Role | None:
+def _role_of_column(header: str) -> Role | None:
     return "concentration" if is_marked_amount(header) else role(header)
 
 
-def _roles(grid: Grid) -> list[Role | None]:
+def _roles(grid: Cells) -> list[Role | None]:
     """Roles of the columns; numbers that are the same in every row of a sample are amounts."""
-    roles = [_called(name) for name in grid.header]
+    roles = [_role_of_column(name) for name in grid.header]
     numbers = [at for at, one in enumerate(roles) if one is None and not _is_text(grid.column(at))]
     if "other" in roles and len(numbers) > 1:
         samples = grid.column(roles.index("other"))

@@ -13,8 +13,8 @@ from geonode.reading.headers import (
 )
 from geonode.reading.layouts.layout import Asked, LongTable
 from geonode.reading.layouts.table_place import counts_rows
-from geonode.reading.levels import numbered
-from geonode.reading.sheet import NOT_KNOWN, Grid, Labels, Sheet, to_number
+from geonode.reading.levels import with_scan_marks
+from geonode.reading.sheet import NOT_KNOWN, Cells, Labels, Sheet, to_number
 
 
 def named_spectra(table: LongTable, asked: Asked) -> Sheet:
@@ -43,7 +43,7 @@ def named_spectra(table: LongTable, asked: Asked) -> Sheet:
     is_about = role(names.header) not in (None, "concentration")
     skipped = (f"columns {', '.join(others)}",) if others else ()
     return Sheet(
-        names=numbered(cells) if by_name and asked.series and not table.columns else cells,
+        names=with_scan_marks(cells) if by_name and asked.series and not table.columns else cells,
         axis=table.axis,
         axis_name=table.axis_name,
         axis_unit=table.axis_unit,
@@ -72,7 +72,7 @@ def amounts_of(labels: Sequence[Labels]) -> dict[int, Labels]:
     ]
     units = next((one.cells for one in labels if one.header.lower() in ("unit", "units")), None)
     for at, one in enumerate(labels):
-        cells, means = with_units(one.cells, units), role(one.header)
+        cells, means = with_unit_column(one.cells, units), role(one.header)
         if at not in called and (
             means not in (None, "about")
             or not one.header
@@ -84,7 +84,7 @@ def amounts_of(labels: Sequence[Labels]) -> dict[int, Labels]:
     return found
 
 
-def with_units(cells: list[str], units: list[str] | None) -> list[str]:
+def with_unit_column(cells: list[str], units: list[str] | None) -> list[str]:
     """Amounts with the units that a column called unit gives."""
     return [
         f"{cell} {unit}" if cell and re.fullmatch(CONCENTRATION_UNIT, unit) else cell
@@ -92,7 +92,7 @@ def with_units(cells: list[str], units: list[str] | None) -> list[str]:
     ]
 
 
-def labels_of(grid: Grid, column: int) -> Labels:
+def column_labels(grid: Cells, column: int) -> Labels:
     """Texts of one column, levels among them with a decimal point."""
     cells = [cell if grid.decimal == "." else with_point(cell) for cell in grid.column(column)]
     places = [f"row {row}, column {column + 1}" for row in grid.row_numbers]

@@ -15,10 +15,10 @@ from geonode.reading.headers import (
     role,
     wavelength,
 )
-from geonode.reading.layouts.layout import Asked, Fit, LongTable, axis_of
-from geonode.reading.layouts.naming import labels_of
+from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable, axis_of
+from geonode.reading.layouts.naming import column_labels
 from geonode.reading.layouts.table_place import counts_rows
-from geonode.reading.sheet import Grid, Sheet, to_number
+from geonode.reading.sheet import Cells, Sheet, to_number
 from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS
 
 PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
@@ -47,7 +47,7 @@ def corner_parts(corner: str) -> tuple[str, str]:
     return corner, ""
 
 
-def direction(grid: Grid, asked: Asked) -> tuple[Way, str]:
+def direction(grid: Cells, asked: Asked) -> tuple[Way, str]:
     """Whether columns or rows are the spectra, and why: by the headers first, by sizes last.
 
     None if the table does not tell.
@@ -74,35 +74,35 @@ def direction(grid: Grid, asked: Asked) -> tuple[Way, str]:
     return found
 
 
-def _may_be_axis(grid: Grid) -> bool:
+def _may_be_axis(grid: Cells) -> bool:
     """Whether the first column may be an axis: row numbers beside what looks like one may not."""
     across = [to_number(name) or 0.0 for name in grid.header[1:]]
     is_axis = len(axis_columns(grid.header)) == len(across) and min(across) >= PLAUSIBLE["nm"][0]
     return not (is_index(grid) or (is_axis and counts_rows(grid.column(0))))
 
 
-def first_may_be_axis(grid: Grid) -> bool:
+def first_may_be_axis(grid: Cells) -> bool:
     """Whether the first column is in order and counts no rows; concentrations begin lower."""
     low, cells = PLAUSIBLE["nm"][0], grid.column(0)
     is_low = role(grid.header[0]) == "concentration" and any(
         (to_number(c) or 0) < low for c in cells
     )
-    return in_order(cells) and not is_low and not counts_rows(cells)
+    return runs_one_way(cells) and not is_low and not counts_rows(cells)
 
 
-def in_order(cells: Sequence[str]) -> bool:
+def runs_one_way(cells: Sequence[str]) -> bool:
     """Whether cells are numbers that ascend or descend."""
     numbers = [to_number(cell) for cell in cells]
     steps = np.diff([np.nan if number is None else number for number in numbers])
     return bool((steps > 0).all() or (steps < 0).all())
 
 
-def is_index(grid: Grid) -> bool:
+def is_index(grid: Cells) -> bool:
     """Whether the first column counts rows, from 0 or 1 on, below a name such as Index or No."""
     return grid.header[0].strip().lower() in INDEX_NAMES and counts_rows(grid.column(0))
 
 
-def why_rows(grid: Grid, asked: Asked) -> str:
+def why_rows(grid: Cells, asked: Asked) -> str:
     """Why the headers are an axis, beside columns about samples; empty if they need not be."""
     header, axis = grid.header, axis_columns(grid.header)
     about = [at for at in range(len(header)) if at not in axis]
@@ -112,7 +112,7 @@ def why_rows(grid: Grid, asked: Asked) -> str:
         "the headers are values of an axis with their unit": all(
             to_number(header[at]) is None for at in axis
         ),
-        "the headers are an axis, and the first column is none": not in_order(grid.column(0)),
+        "the headers are an axis, and the first column is none": not runs_one_way(grid.column(0)),
         f"{len(axis)} headers in order are an axis": len(axis) > MOST_LEVELS
         and (is_index(grid) or len(about) > 1),
     }
@@ -136,7 +136,7 @@ def axis_columns(header: Sequence[str]) -> range:
     return longest if (steps > 0).all() or (steps < 0).all() else range(0)
 
 
-def _said_of_samples(grid: Grid, about: Sequence[int], asked: Asked) -> int | None:
+def _said_of_samples(grid: Cells, about: Sequence[int], asked: Asked) -> int | None:
     """A column that can only be about samples; None if there is none."""
     for at in about:
         header, cells = grid.header[at], grid.column(at)
@@ -148,7 +148,7 @@ def _said_of_samples(grid: Grid, about: Sequence[int], asked: Asked) -> int | No
     return None
 
 
-def refuse_turned(grid: Grid, *, rows: bool) -> None:
+def refuse_turned(grid: Cells, *, rows: bool) -> None:
     """Refuse a first cell that names the axis where the levels are, or the levels where it is.
 
     Args:
@@ -184,7 +184,7 @@ def refuse_turned(grid: Grid, *, rows: bool) -> None:
         )
 
 
-def refuse_matrix(grid: Grid, sheet: Sheet) -> None:
+def refuse_matrix(grid: Cells, sheet: Sheet) -> None:
     """Refuse levels as even as excitation wavelengths, with which the signal rises and falls.
 
     Levels in even steps begin near zero, and the largest part of the variation of their spectra
@@ -218,14 +218,14 @@ class OneRow:
 
     name = "one row a spectrum"
 
-    def fit(self, grid: Grid, asked: Asked) -> Fit:
+    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:
         """As `direction` finds, below a header of one row."""
         if len(grid.headings) > 1:
-            return Fit(False, "the header has several rows")
+            return LayoutFit(False, "the header has several rows")
         way, reason = direction(grid, asked)
-        return Fit(way == "rows", reason)
+        return LayoutFit(way == "rows", reason)
 
-    def long(self, grid: Grid, asked: Asked) -> LongTable:
+    def long(self, grid: Cells, asked: Asked) -> LongTable:
         """The spectra, and the columns beside them."""
         header = grid.header
         axis = axis_columns(header) or range(1, len(header))
@@ -243,7 +243,7 @@ class OneRow:
         axis_name, unit = axis_header(corner_parts(header[0])[1])
         texts, places = [header[at] for at in axis], [grid.place(at + 1) for at in axis]
         values, unit = axis_of(texts, places, unit)
-        labels = [labels_of(grid, at) for at in about]
+        labels = [column_labels(grid, at) for at in about]
         return LongTable(
             labels=[one._replace(header=corner_parts(one.header)[0]) for one in labels],
             axis=values,

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import UNITS, level, role, with_point
-from geonode.reading.sheet import Decimal, Grid, Row, Understood, is_word, to_number
+from geonode.reading.sheet import Cells, Decimal, Row, Understood, is_word, to_number
 
 Kind = Literal["data", "paired", "lone", "named", "number", "text", "blank"]
 """Kind of a row: numbers throughout, or in every second cell, or in the first one before empty
@@ -119,10 +119,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _ends_of(kinds: Sequence[Kind]) -> tuple[int, int, int] | None:
-    """First row that may be of the header, first one of the body, and the row behind its last one.
-
-    None if that is not clear.
-    """
+    """First row of what may be a header, first of the body, and the end; None if not clear."""
     # Numbers that name samples stand above the names of their axes, and again behind the table.
     settled: list[Kind] = []
     rows, ended = 0, False
@@ -205,10 +202,7 @@ def _completed(row: Row, body: list[Row]) -> Row:
 
 
 def _above_keys(above: list[Row], body: list[Row]) -> list[Row]:
-    """The rows down to a full header above keys with values, or above labels of some columns.
-
-    Without what it says of columns that only keys fill; no rows if there is none above such rows.
-    """
+    """The rows down to a full header above keys with values, or above labels of some columns."""
     inside = filled_columns(body)
     if len(inside) < 3 or not _is_number(body[0][1][0] or "0"):
         return []
@@ -235,7 +229,7 @@ def grid_of(
     comments: Sequence[Row] = (),
     mark: str = "\t",
     of_names: bool = False,
-) -> Grid:
+) -> Cells:
     """The table among the rows of a file.
 
     Args:
@@ -283,7 +277,7 @@ def grid_of(
     longer = bool(body) and all(len(trimmed(cells)) == width + 1 for _, cells in body)
     if longer and counts_rows([cells[0] for _, cells in body]):
         header, width = [(number, ["", *cells]) for number, cells in header], width + 1
-    body, remarks = _without_remarks(body, width)
+    body, remarks = _without_words_behind(body, width)
     for number, cells in body:
         found = len(trimmed(cells)) if len(cells) > width else len(cells)
         if found > width or (even and found < width):
@@ -304,10 +298,10 @@ def grid_of(
     skipped = (*understood.skipped, *said, *remarks)
     understood = replace(understood, skipped=skipped, header_rows=header_rows)
     preamble = tuple(mark.join(cells) for _, cells in before)
-    return Grid(above, below, decimal, understood, preamble=preamble)
+    return Cells(above, below, decimal, understood, preamble=preamble)
 
 
-def _without_remarks(body: list[Row], width: int) -> tuple[list[Row], tuple[str, ...]]:
+def _without_words_behind(body: list[Row], width: int) -> tuple[list[Row], tuple[str, ...]]:
     """Rows without words behind the last column of the header, for people."""
     behind = {number: [cell for cell in cells[width:] if cell] for number, cells in body}
     remarks = [number for number, cells in behind.items() if cells]
@@ -373,11 +367,9 @@ def counts_rows(cells: Sequence[str]) -> bool:
 
 
 def _header_height(rows: Sequence[Sequence[str]]) -> int:
-    """Number of rows above a body that are its header, counted from the last one up.
-
-    A row belongs to it if all of its cells but one are filled, or every second one. Of two columns,
-    the row above the last one belongs to it if the last one has a unit of the axis.
-    """
+    """Number of rows above a body that are its header, counted from the last one up."""
+    # All of their cells but one are filled, or every second one. Of two columns, the last row has
+    # a unit of the axis.
     width, height = len(trimmed(rows[-1])), 1
     for row in reversed(rows[:-1]):
         cells = trimmed(row)
