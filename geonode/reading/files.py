@@ -69,20 +69,17 @@ NO_READER = {
 
 @dataclass(frozen=True)
 class Choices:
-    """Choices that a file leaves open.
-
-    Attributes:
-        sheet: sheet of a workbook; None: the only one that is not empty.
-        concentrations: second table, of names and concentrations; None, or a table without rows:
-            the names say them.
-        replicates: what `20.1` beside `20` is.
-        target: which amount to take, where the table or the second one gives several.
-    """
+    """Choices that a file leaves open."""
 
     sheet: str | None = None
+    """Sheet of a workbook; None: the only one that is not empty."""
     concentrations: Path | None = None
+    """Second table, of names and concentrations; None, or a table without rows: the names
+    say them."""
     replicates: RenamedColumns = "ask"
+    """What `20.1` beside `20` is."""
     target: str | None = None
+    """Which amount to take, where the table or the second one gives several."""
 
 
 UNCHOSEN = Choices()

@@ -109,20 +109,17 @@ _REST = re.compile(r"\s*(?:[(\[/]|\s)\s*(?P<unit>[^\s()\[\]/][^()\[\]]*?)\s*[)\]
 
 
 class NamedLevel(NamedTuple):
-    """Concentration and scan in the name of a spectrum.
-
-    Attributes:
-        concentration: finite, not negative.
-        scan: number in the mark of the scan, which only orders those of a level; 0 without one.
-        unit: as the name gives it.
-        label: what stands before it, such as "as" of "As_5ppb"; None where the name is no more
-            than a concentration.
-    """
+    """Concentration and scan in the name of a spectrum."""
 
     concentration: float
+    """Finite, not negative."""
     scan: int
+    """Number in the mark of the scan, which only orders those of a level; 0 without one."""
     unit: str | None
+    """As the name gives it."""
     label: str | None = None
+    """What stands before it, such as "as" of "As_5ppb"; None where the name is no more than
+    a concentration."""
 
 
 def axis_header(header: str) -> tuple[str, str]:

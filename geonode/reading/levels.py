@@ -12,10 +12,13 @@ from geonode.reading.headers import (
     NamedLevel,
     amount_name,
     has_concentration,
+    is_marked_amount,
     labelled_level,
     level,
+    role,
     same_unit,
 )
+from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.sheet import EMPTY, Sheet
 from geonode.spectra.table import FEWEST_LEVELS, shortest, without_rounding
 
@@ -167,19 +170,25 @@ def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, tuple[str, 
 def unknown_apart(sheet: Sheet) -> Sheet:
     """Spectra whose names are concentrations; those with other names are unknowns beside them.
 
-    Names that may be meant as a concentration stay, and so do all if few are concentrations.
+    Names that may be meant as a concentration stay, and so do all if few are concentrations, or if
+    bare numbers may be names too.
     """
     found = [level(name) or labelled_level(name) for name in sheet.names]
     others = [at for at, name in enumerate(sheet.names) if not found[at] and _is_name_alone(name)]
-    if len({one.concentration for one in found if one}) < FEWEST_LEVELS:
+    known = [one for one in found if one]
+    bare = [f"{one.concentration:g}" for one in known if one.unit is None]
+    may_be_names = bare and (not sheet.columns or counts_rows(bare))
+    if may_be_names or len({one.concentration for one in known}) < FEWEST_LEVELS:
         return sheet
     return sheet.apart(others, "concentration")
 
 
 def _is_name_alone(name: str) -> bool:
-    """Whether a name can be no concentration that is meant: no number, unit, blank or date."""
+    """Whether a name can be no concentration that is meant, nor the header of a column."""
+    is_header = role(name) not in (None, "other") or is_marked_amount(name)
     is_blank = name.lower() in EMPTY or _BLANK.search(_NATURAL.sub("", name))
-    return name[:1].isalpha() and not (is_blank or _DATE.fullmatch(name) or has_concentration(name))
+    says_more = is_header or is_blank or _DATE.fullmatch(name) or has_concentration(name)
+    return name[:1].isalpha() and not says_more
 
 
 def with_scan_marks(names: Sequence[str]) -> list[str]:

@@ -33,23 +33,20 @@ LONGEST_NAME = 256
 
 @dataclass(frozen=True)
 class Understood:
-    """Reading of a file, told for people.
-
-    Attributes:
-        format: in words.
-        encoding: of text.
-        header_rows: rows of names and units above the table; empty for formats without rows.
-        skipped: what was left out, such as "rows 1 to 12 (above the table)".
-        notes: what a reader should know before trusting the numbers.
-        layouts: the layout that was chosen and why, and why each other was not.
-    """
+    """Reading of a file, told for people."""
 
     format: str
+    """In words."""
     encoding: str | None = None
+    """Of text."""
     header_rows: tuple[int, ...] = ()
+    """Rows of names and units above the table; empty for formats without rows."""
     skipped: tuple[str, ...] = ()
+    """What was left out, such as "rows 1 to 12 (above the table)"."""
     notes: tuple[str, ...] = ()
+    """What a reader should know before trusting the numbers."""
     layouts: tuple[str, ...] = ()
+    """The layout that was chosen and why, and why each other was not."""
 
     def also(
         self, words: str = "", *, skipped: tuple[str, ...] = (), notes: tuple[str, ...] = ()
@@ -85,42 +82,39 @@ class Labels(NamedTuple):
 class Sheet:
     """Named spectra on one spectral axis, in the order of the file.
 
-    Attributes:
-        names: what the file calls each spectrum.
-        axis: spectral axis, ascending or descending.
-        axis_name: what the axis is, such as "wavelength" or "raman_shift".
-        axis_unit: its unit; "1" if unknown.
-        values: the spectra, NaN where a value is missing.
-        name_places: where each name stands, for messages.
-        axis_places: where each value of the axis stands, for messages.
-        understood: how the file was understood.
-        of_samples: whether the names are those of samples, of which a bare number is no level.
-        concentration_unit: unit that the file gives for the concentrations in the names; None if
-            it gives none.
-        signal: what was measured, in the words of the file; None if it does not say.
-        columns: whether the names are headers of columns.
-        amounts: of the substances beside the spectra, of which none is in the names.
-        unknown: spectra of the file of which no amount is known, by their own names.
-
     Raises:
         SpectraError: the axis repeats a value or changes direction, a name is too long, or a
             number too large.
     """
 
     names: list[str]
+    """What the file calls each spectrum."""
     axis: Float[np.ndarray, "wavelength"]
+    """Spectral axis, ascending or descending."""
     axis_name: str
+    """What the axis is, such as "wavelength" or "raman_shift"."""
     axis_unit: str
+    """Its unit; "1" if unknown."""
     values: Float[np.ndarray, "spectrum wavelength"]
+    """The spectra, NaN where a value is missing."""
     name_places: list[str]
+    """Where each name stands, for messages."""
     axis_places: list[str]
+    """Where each value of the axis stands, for messages."""
     understood: Understood
+    """How the file was understood."""
     of_samples: bool = False
+    """Whether the names are those of samples, of which a bare number is no level."""
     concentration_unit: str | None = None
+    """Unit that the file gives for the concentrations in the names; None if it gives none."""
     signal: str | None = None
+    """What was measured, in the words of the file; None if it does not say."""
     columns: bool = False
+    """Whether the names are headers of columns."""
     amounts: tuple[Labels, ...] = ()
+    """Of the substances beside the spectra, of which none is in the names."""
     unknown: "Sheet | None" = None
+    """Spectra of the file of which no amount is known, by their own names."""
 
     def __post_init__(self) -> None:
         units = self.axis_unit, self.concentration_unit or ""
@@ -293,26 +287,24 @@ Row = tuple[int, list[str]]
 class Cells:
     """Cells of a table, before it is known which way its spectra run.
 
-    Attributes:
-        headings: rows of the header from top to bottom, at least one; the last is `header`.
-        rows: rows below them, all equally wide.
-        decimal: decimal mark of all columns but the first, which has points.
-        understood: how the file was understood.
-        signal: what the header says was measured; None if it does not say.
-        preamble: lines above the table.
-        across: whether the header is known to be an axis, beside columns about samples.
-
     Raises:
         SpectraError: a header or a first cell is too long.
     """
 
     headings: list[Row]
+    """Rows of the header from top to bottom, at least one; the last is `header`."""
     rows: list[Row]
+    """Rows below them, all equally wide."""
     decimal: Decimal
+    """Decimal mark of all columns but the first, which has points."""
     understood: Understood
+    """How the file was understood."""
     signal: str | None = None
+    """What the header says was measured; None if it does not say."""
     preamble: tuple[str, ...] = ()
+    """Lines above the table."""
     across: bool = False
+    """Whether the header is known to be an axis, beside columns about samples."""
 
     def __post_init__(self) -> None:
         _require_short([*(cell for _, cells in self.headings for cell in cells), *self.column(0)])

@@ -134,6 +134,18 @@ def test_names_that_may_be_meant_as_concentrations_are_no_unknowns(book, name):
         read_table(book(data=columns(["nm", *PPB, name], spectra=ALL[:5])))
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        columns(["nm", *"1234", "tap water"], spectra=ALL[:5]),
+        rows(["Charge", "17", "18", "21", "25", "A3"], spectra=ALL[:5]),
+    ],
+)
+def test_numbers_of_samples_beside_names_are_no_concentrations(book, cells):
+    with pytest.raises(SpectraError, match=r"found '(tap water|A3)', expected a concentration"):
+        read_table(book(data=cells))
+
+
 NAMED = columns(["Wavelength (nm)", *NAMES])
 KNOWN = [["sample", "prepared", "dilution", "conc (ppb)"]]
 KNOWN += [[name, 1, 5, level] for name, level in zip(NAMES, LEVELS, strict=True)]

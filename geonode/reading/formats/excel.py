@@ -178,19 +178,16 @@ def _value_and_unit(cell: Any) -> tuple[Any, str | None]:
 
 
 class _Marks(NamedTuple):
-    """What the XML of a sheet says and openpyxl leaves out where it only reads cells.
-
-    Attributes:
-        hidden: rows and columns that Excel does not show, for people.
-        not_computed: cells of formulas without a saved value, by row.
-        merged: place of the first cell of a range of one row, and its width, by row.
-        tall: last row of a range of one column, by its first row and its place.
-    """
+    """What the XML of a sheet says and openpyxl leaves out where it only reads cells."""
 
     hidden: list[str]
+    """Rows and columns that Excel does not show, for people."""
     not_computed: dict[int, str]
+    """Cells of formulas without a saved value, by row."""
     merged: dict[int, list[tuple[int, int]]]
+    """Place of the first cell of a range of one row, and its width, by row."""
     tall: dict[int, dict[int, int]]
+    """Last row of a range of one column, by its first row and its place."""
 
     @classmethod
     def of(cls, xml: str) -> "_Marks":

@@ -155,17 +155,14 @@ def _without_remarks(grid: Cells) -> Cells:
 
 
 class Heading(NamedTuple):
-    """One row of a header.
-
-    Attributes:
-        number: number of the row.
-        corner: its first cell.
-        cells: the others.
-    """
+    """One row of a header."""
 
     number: int
+    """Number of the row."""
     corner: str
+    """Its first cell."""
     cells: list[str]
+    """The others."""
 
     @property
     def is_of_units(self) -> bool:

@@ -80,7 +80,7 @@ class OneRowAValue:
         spectrum_of = {each[row]: place for place, row in enumerate(order)}
         spectra = [spectrum_of[key] for key in each]
         about = [labels[at].at(order) for at in (*sample, *amounts * (of_series or not sample))]
-        if not (sample or len(amounts) == 1):
+        if not sample and (len(amounts) > 1 or not of_series):
             joined = map(", ".join, zip(*(one.cells for one in about), strict=True))
             about = [about[0]._replace(header="", cells=[*joined]), *about * of_series]
         names = about[0].cells

@@ -31,17 +31,14 @@ _MARKS = re.compile(r'[,;\t| "]+')
 
 
 class Place(NamedTuple):
-    """The rows of a table among those of a file.
-
-    Attributes:
-        header: rows that may belong to its header, the last of which does; none where it has none.
-        body: rows below them, of which some may be blank.
-        is_clear: whether it is clear that they are the table, or else they are all rows.
-    """
+    """The rows of a table among those of a file."""
 
     header: list[Row]
+    """Rows that may belong to its header, the last of which does; none where it has none."""
     body: list[Row]
+    """Rows below them, of which some may be blank."""
     is_clear: bool
+    """Whether it is clear that they are the table, or else they are all rows."""
 
     @property
     def table(self) -> list[Row]:
