@@ -1,13 +1,12 @@
 """Workbooks as people keep them: standards beside unknowns, notes around, a sheet of names."""
 
 import numpy as np
-import openpyxl
 import pytest
 
 from geonode.errors import SpectraError
 from geonode.reading.files import Choices, read_table, read_unknown_beside
 from geonode.reading.inspection import inspect_file
-from tests.reading.tables import AXIS, LEVELS, SPECTRA, assert_series
+from tests.reading.tables import AXIS, LEVELS, SPECTRA, above, assert_series, numbers, wide
 
 TAP, WELL = np.round(SPECTRA[1] / 3, 3), np.round(SPECTRA[2] / 7, 3)
 ALL = np.vstack([SPECTRA, TAP, WELL])
@@ -15,9 +14,8 @@ PPB = [f"{level:g} ppb" for level in LEVELS]
 NAMES = ["a", "b", "c", "d"]
 
 
-def columns(*headers, spectra=SPECTRA):
-    """One column a spectrum below rows of a header."""
-    return [*headers, *np.column_stack([AXIS, spectra.T]).tolist()]
+def cells_below(*headers, spectra=SPECTRA):
+    return numbers(above(*headers, spectra=spectra))
 
 
 def rows(*columns, spectra=SPECTRA):
@@ -33,31 +31,12 @@ def beside(table, *notes):
     return noted + table[len(notes) :]
 
 
-@pytest.fixture
-def book(tmp_path):
-    """Write sheets by name, of which ranges of the first are merged."""
-
-    def write(merged=(), **sheets):
-        made = openpyxl.Workbook()
-        made.remove(made.active)
-        for name, cells in sheets.items():
-            sheet = made.create_sheet(name)
-            for row in cells:
-                sheet.append(row)
-        for one in merged:
-            made.worksheets[0].merge_cells(one)
-        made.save(tmp_path / "book.xlsx")
-        return tmp_path / "book.xlsx"
-
-    return write
-
-
-PLAIN = columns(["Wavelength (nm)", *PPB])
+PLAIN = numbers(wide(PPB))
 REMARKS = [[*row, remark] for row, remark in zip(PLAIN, ("Remark", "lamp changed", None, "", None))]  # noqa: B905
 AROUND = {
     "a title": ([["Standards of June"], *PLAIN], ["A1:E1"], "row 1 (above the table)"),
     "a heading of the levels": (
-        columns(["", "Concentration (ppb)"], ["Wavelength (nm)", *LEVELS]),
+        cells_below(["", "Concentration (ppb)"], ["Wavelength (nm)", *LEVELS]),
         ["B1:E1"],
         "",
     ),
@@ -78,7 +57,7 @@ AROUND = {
 
 @pytest.mark.parametrize(("cells", "merged", "left"), AROUND.values(), ids=AROUND)
 def test_notes_and_titles_are_left_out_and_reported(book, cells, merged, left):
-    found = inspect_file(book(merged, data=cells))
+    found = inspect_file(book(data=cells, merged=merged))
     assert_series(found.table, "ppb")
     assert left in "; ".join(found.sheet.understood.skipped)
 
@@ -91,53 +70,57 @@ def test_numbers_right_of_a_table_are_no_notes(book):
         read_table(book(data=twice))
 
 
-BLANK = [None, None]
+WATERS, LEVELS_OF_FOUR = ["tap water", "well 3"], ["Conc (ppb)", *LEVELS]
 BESIDE = {
-    "columns": columns(["nm", *PPB, "tap water", "well 3"], spectra=ALL),
-    "names above concentrations": columns(
-        ["nm", *NAMES, "tap water", "well 3"], ["Conc (ppb)", *LEVELS, *BLANK], spectra=ALL
+    "columns": (cells_below(["nm", *PPB, *WATERS], spectra=ALL), WATERS),
+    "names above concentrations": (
+        cells_below(["nm", *NAMES, *WATERS], [*LEVELS_OF_FOUR, None, None], spectra=ALL),
+        WATERS,
     ),
-    "names that are numbers": columns(
-        ["Sample", *"1234", "10", "20"], ["Conc (ppb)", *LEVELS, *BLANK], spectra=ALL
+    "names that are numbers": (
+        cells_below(["Sample", *range(1, 5), 10, 20], [*LEVELS_OF_FOUR, None, None], spectra=ALL),
+        ["10", "20"],
     ),
-    "marks above": columns(
-        ["nm", *NAMES, "tap water", "well 3"], ["Conc (ppb)", *LEVELS, "?", "unknown"], spectra=ALL
+    "marks above": (
+        cells_below(["nm", *NAMES, *WATERS], [*LEVELS_OF_FOUR, "?", "unknown"], spectra=ALL),
+        WATERS,
     ),
-    "rows": rows(
-        ["Sample", *NAMES, "tap water", "well 3"],
-        ["Date", *["2026-06-01"] * 6],
-        ["Dilution", *[10] * 6],
-        ["Conc (ppb)", *LEVELS, None, "unknown"],
-        spectra=ALL,
+    "rows": (
+        rows(
+            ["Sample", *NAMES, *WATERS],
+            ["Date", *["2026-06-01"] * 6],
+            ["Dilution", *[10] * 6],
+            [*LEVELS_OF_FOUR, None, "unknown"],
+            spectra=ALL,
+        ),
+        WATERS,
     ),
 }
 
 
-@pytest.mark.parametrize("cells", BESIDE.values(), ids=BESIDE)
-def test_samples_without_a_concentration_are_unknowns(book, caplog, cells):
-    path = book(data=cells)
+@pytest.mark.parametrize(("cells", "names"), BESIDE.values(), ids=BESIDE)
+def test_samples_without_a_concentration_are_unknowns(book, caplog, cells, names):
+    path = book(cells)
     table, unknown = read_table(path), read_unknown_beside(path)
     np.testing.assert_array_equal(table.concentrations, LEVELS)
     np.testing.assert_array_equal(table.spectra, SPECTRA)
     assert table.concentration_unit == "ppb"
-    names = ["10", "20"] if cells[0][0] == "Sample" and "10" in cells[0] else cells[0][5:]
-    names = names if "tap water" in cells[0] or "10" in names else ["tap water", "well 3"]
     assert unknown.names == names
     np.testing.assert_array_equal(unknown.values, [TAP, WELL])
     assert f"are unknowns: {', '.join(names)}" in caplog.text
-    assert read_unknown_beside(book(data=PLAIN)) is None
+    assert read_unknown_beside(book(PLAIN)) is None
 
 
 @pytest.mark.parametrize("name", ["-5", "5 MM", "blank", "DI water", "2-Mar", "As -5 ppb", "nan"])
 def test_names_that_may_be_meant_as_concentrations_are_no_unknowns(book, name):
     with pytest.raises(SpectraError, match=rf"row 1, column 6: found '{name}', expected a conc"):
-        read_table(book(data=columns(["nm", *PPB, name], spectra=ALL[:5])))
+        read_table(book(data=cells_below(["nm", *PPB, name], spectra=ALL[:5])))
 
 
 @pytest.mark.parametrize(
     "cells",
     [
-        columns(["nm", *"1234", "tap water"], spectra=ALL[:5]),
+        cells_below(["nm", *"1234", "tap water"], spectra=ALL[:5]),
         rows(["Charge", "17", "18", "21", "25", "A3"], spectra=ALL[:5]),
     ],
 )
@@ -146,7 +129,7 @@ def test_numbers_of_samples_beside_names_are_no_concentrations(book, cells):
         read_table(book(data=cells))
 
 
-NAMED = columns(["Wavelength (nm)", *NAMES])
+NAMED = numbers(wide(NAMES))
 KNOWN = [["sample", "prepared", "dilution", "conc (ppb)"]]
 KNOWN += [[name, 1, 5, level] for name, level in zip(NAMES, LEVELS, strict=True)]
 TITLED = [["Standards of June", None, 3], ["by", "Anna"], *KNOWN, [], ["weighed twice"]]
@@ -156,7 +139,7 @@ TITLED = [["Standards of June", None, 3], ["by", "Anna"], *KNOWN, [], ["weighed 
 @pytest.mark.parametrize(("title", "ask"), [("Levels", ""), ("Levels", ":Levels"), ("x", ":x")])
 def test_a_sheet_of_the_workbook_gives_the_concentrations(book, tmp_path, title, ask, known):
     path = book(data=NAMED, **{title: known})
-    choices = Choices(concentrations=tmp_path / f"book.xlsx{ask}") if ask else Choices()
+    choices = Choices(concentrations=tmp_path / f"series.xlsx{ask}") if ask else Choices()
     assert_series(read_table(path, choices=choices), "ppb")
 
 
@@ -166,13 +149,13 @@ def test_a_sheet_of_another_workbook_gives_the_concentrations(book, file, tmp_pa
         prepared=[*KNOWN[:-1], ["d", 1, 5, None], ["e", 1, 5, 60]],
     )
     names = "nm,a,b,c,d,e\n" + "".join(f"{at},1,2,3,4,{at}\n" for at in (1, 2, 3))
-    choices = Choices(concentrations=tmp_path / "book.xlsx:prepared")
+    choices = Choices(concentrations=tmp_path / "series.xlsx:prepared")
     path = file(names)
     assert read_table(path, choices=choices).concentrations.tolist() == LEVELS.tolist()
     assert read_unknown_beside(path, choices=choices).names == ["d"]
     for sheet, message in (("x", "expected one called 'x'"), ("notes", "'by', 'Anna', expected n")):
         with pytest.raises(SpectraError, match=message):
-            choices = Choices(concentrations=tmp_path / f"book.xlsx:{sheet}")
+            choices = Choices(concentrations=tmp_path / f"series.xlsx:{sheet}")
             read_table(path, choices=choices)
 
 
