@@ -43,7 +43,7 @@ SheetName = Annotated[
 ]
 SecondTable = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Second table, of names and concentrations."),
+    typer.Option(metavar="FILE", help="Table of names and concentrations, or book.xlsx:Sheet."),
 ]
 RenamedColumns = Annotated[
     Literal["ask", "marks", "levels"],
@@ -157,7 +157,7 @@ def calibrate(
     from geonode.calibration.routine import Routine, about_series, unchanged  # noqa: PLC0415
     from geonode.calibration.verdict import NAMES  # noqa: PLC0415
     from geonode.commands.mixture import shown_errors, shown_mixtures  # noqa: PLC0415
-    from geonode.reading.files import Choices  # noqa: PLC0415
+    from geonode.reading.files import Choices, file_and_sheet  # noqa: PLC0415
     from geonode.reading.series_file import read_mixtures, read_series_csv  # noqa: PLC0415
     from geonode.report.calibration_files import (  # noqa: PLC0415
         require_folder,
@@ -181,7 +181,8 @@ def calibrate(
         target=target,
     )
     folder = out or Path(f"{file.stem}{ENDING}")
-    with unchanged(file, *([concentrations] if concentrations else [])) as read:
+    second = [file_and_sheet(concentrations)[0]] if concentrations else []
+    with unchanged(file, *second) as read:
         if (mixtures := read_mixtures(parameters)) is not None:
             expected = "none: several amounts are calibrated together; --target NAME takes one"
             refuse_given(context, ("method",), expected)

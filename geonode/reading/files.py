@@ -284,12 +284,16 @@ def read_known_sheet(path: Path, choices: Choices) -> Sheet:
 
 
 def _second_table(path: Path, choices: Choices) -> tuple[Path | None, str | None]:
-    """The second table and its sheet: a file, `book.xlsx:Sheet`, or one called concentrations."""
-    second = choices.concentrations
-    if second is None:
-        is_book = choices.sheet is None and path.suffix.lower() == ".xlsx" and path.is_file()
-        called = sheet_of_levels(path) if is_book else None
-        return (path, called) if called else (None, None)
+    """The second table and its sheet; without one, the sheet that is called concentrations."""
+    if choices.concentrations is not None:
+        return file_and_sheet(choices.concentrations)
+    is_book = choices.sheet is None and path.suffix.lower() == ".xlsx" and path.is_file()
+    called = sheet_of_levels(path) if is_book else None
+    return (path, called) if called else (None, None)
+
+
+def file_and_sheet(second: Path) -> tuple[Path, str | None]:
+    """The file of a second table, and the sheet that `book.xlsx:Sheet` names."""
     book, mark, called = str(second).rpartition(":")
     if mark and not second.exists() and book.lower().endswith(".xlsx"):
         return Path(book), called
@@ -357,7 +361,7 @@ def _name_and_ending(path: Path) -> tuple[str, str]:
 
 
 def _way_out(suffix: str) -> str | None:
-    """What to do with a file of an ending that is not read; Bruker's are with_scan_marks."""
+    """What to do with a file of an ending that is not read; Bruker's are numbered."""
     return NO_READER[".opus"] if suffix[1:].isdigit() else NO_READER.get(suffix)
 
 

@@ -94,7 +94,7 @@ def _with_ranks(sheet: Sheet, found: list[NamedLevel]) -> list[NamedLevel]:
 
 
 def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[NamedLevel]:
-    """NamedLevel and scan that each name says."""
+    """Level and scan that each name states."""
     renamed = _renamed(sheet, renamed_are) if sheet.columns and renamed_are != "levels" else {}
     seen: Counter[str] = Counter()
     labels: dict[str | None, str] = {}

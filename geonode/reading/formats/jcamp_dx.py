@@ -71,7 +71,7 @@ _LETTERS = str.maketrans(
 
 @dataclass
 class _Block:
-    """Labels of a block that are read, and the with_scan_marks lines of its points."""
+    """Labels of a block that are read, and the numbered lines of its points."""
 
     texts: dict[str, str] = field(default_factory=dict)
     lines: list[tuple[int, str]] = field(default_factory=list)
