@@ -151,8 +151,8 @@ class Routine:
             raise ParameterError(OPTIONS, "--standards", str(standards), expected)
         known = [_control(one, several) for one in controls]
         tables, known_files = tables_of(unknowns), [one for one in (validation, standards) if one]
-        given = [choices.concentrations] if choices.concentrations and known_files else []
-        second = [file_and_sheet(one)[0] for one in given]
+        table = choices.concentrations if known_files else None
+        second = [file_and_sheet(table)[0]] if table else []
         with unchanged(*tables, *known_files, *second) as files:
             spectra = {
                 one: read_unknown(one, series, _suiting(one, choices).sheet) for one in tables

@@ -332,6 +332,15 @@ class Cells:
         """Texts of one column."""
         return [cells[column] for _, cells in self.rows]
 
+    def only(self, columns: Sequence[int], skipped: str) -> "Cells":
+        """Some of its columns, and a remark for people on what is left out."""
+        above, below = (
+            [(row, [cells[at] for at in columns]) for row, cells in part]
+            for part in (self.headings, self.rows)
+        )
+        understood = self.understood.also(skipped=(skipped,))
+        return replace(self, headings=above, rows=below, understood=understood)
+
     def column_of_numbers(self, column: int) -> Float[np.ndarray, "row"]:
         """Numbers of one column, NaN where a cell is empty.
 

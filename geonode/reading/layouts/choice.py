@@ -119,11 +119,7 @@ def _without_index(grid: Cells) -> Cells:
     named = role(header[1]) is not None or (to_number(header[1]) is None and header[1])
     if not named or (bare not in ("", "unnamed: 0") and role(header[1]) is None):
         return grid
-    above, below = (
-        [(row, cells[1:]) for row, cells in part] for part in (grid.headings, grid.rows)
-    )
-    understood = grid.understood.also(skipped=("column 1 (counts rows)",))
-    return replace(grid, headings=above, rows=below, understood=understood)
+    return grid.only(range(1, len(header)), "column 1 (counts rows)")
 
 
 def _without_prefixes(grid: Cells, asked: Asked) -> Cells:

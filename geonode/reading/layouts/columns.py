@@ -57,15 +57,12 @@ class OneSpectrum:
             header = f"{header} ({unit})"
         wanted = places_called(signals, asked.target or "")
         at = wanted[0] if len(wanted) == 1 else 0
-        own = signals[at] if len(signals) == 1 or wanted else ""
-        names = (grid.header_row, [header, own or asked.called])
-        rows = [(row, [cells[0], cells[at + 1]]) for row, cells in grid.rows]
-        found = OneColumn().long(replace(grid, headings=[names], rows=rows), asked)
-        if len(signals) == 1:
-            return found
+        called = signals[at] if len(signals) == 1 or wanted else ""
         others = ", ".join(signals[:at] + signals[at + 1 :])
-        understood = found.understood.also(skipped=(f"channels {others}",))
-        return replace(found, understood=understood, signal=signals[at])
+        if others:
+            grid = replace(grid.only([0, at + 1], f"channels {others}"), signal=signals[at])
+        names = (grid.header_row, [header, called or asked.called])
+        return OneColumn().long(replace(grid, headings=[names]), asked)
 
 
 def unit_in(preamble: tuple[str, ...]) -> str | None:
@@ -142,13 +139,7 @@ def _without_remarks(grid: Cells) -> Cells:
     kept = [at for at in range(len(grid.header)) if at not in words]
     if not words or len(kept) < 2:
         return grid
-    above, below = (
-        [(row, [cells[at] for at in kept]) for row, cells in part]
-        for part in (grid.headings, grid.rows)
-    )
-    left = f"columns {', '.join(grid.header[at] for at in words)}"
-    understood = grid.understood.also(skipped=(left,))
-    return replace(grid, headings=above, rows=below, understood=understood)
+    return grid.only(kept, f"columns {', '.join(grid.header[at] for at in words)}")
 
 
 # headers of several rows
