@@ -164,8 +164,10 @@ class Heading(NamedTuple):
 
     @property
     def is_of_levels(self) -> bool:
-        """Whether every cell is a concentration."""
-        return all(level(cell) or labelled_level(cell) for cell in self.cells)
+        """Whether every cell is a concentration, or unknown in a row that is called so."""
+        is_called = role(self.corner) == "concentration"
+        known = [cell for cell in self.cells if not (is_called and cell.lower() in NOT_KNOWN)]
+        return bool(known) and all(level(cell) or labelled_level(cell) for cell in known)
 
 
 def merged(grid: Cells, *, series: bool) -> tuple[Cells, list[Labels]]:
