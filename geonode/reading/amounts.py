@@ -27,12 +27,14 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
         target: name of the amount to take, whole or without its unit and `y_`; None: the only one.
 
     Raises:
-        SpectraError: no amount, or several, have the name.
+        SpectraError: no amount, or several, have the name, or no spectrum has the amount.
     """
     chosen = _chosen_amount(sheet, target)
     if chosen is None:
         return sheet
     kept = [at for at, cell in enumerate(chosen.cells) if cell.lower() not in NOT_KNOWN]
+    if not kept:
+        raise SpectraError(f"found no spectrum with a {amount_name(chosen.header)}, expected some")
     left = [at for at in range(len(sheet.names)) if at not in {*kept}]
     found, known = sheet.apart(left, amount_name(chosen.header)), chosen.at(kept)
     others = [one.header for one in sheet.amounts if one is not chosen]
