@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -13,10 +14,14 @@ from geonode.errors import SpectraError
 from geonode.spectra.arrays import require_size, require_values
 from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.quantities import one_quantity, quantity_of
+from geonode.storage.seal import require_file
 
 MOST_COLUMNS = 100_000
 """Columns of a table; nobody exports more on purpose."""
 
+
+LARGEST_BINARY = 2**27
+"""Bytes of a file of numbers that are no text."""
 
 OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*+|#+|>.*", re.I)
 """What instruments write in place of a number that is too large."""
@@ -397,6 +402,17 @@ def is_word(cell: str) -> bool:
     """Whether a cell is a word that stands in place of no number."""
     is_number = OVERFLOW.fullmatch(cell) or cell.lower() in EMPTY or to_number(cell) is not None
     return cell[:1].isalpha() and not is_number
+
+
+def require_binary(path: Path) -> None:
+    """Refuse what is no file, or larger than `LARGEST_BINARY`.
+
+    Raises:
+        SpectraError: it is larger.
+        OSError: it cannot be read.
+    """
+    if require_file(path).stat().st_size > LARGEST_BINARY:
+        raise SpectraError(f"found more than {LARGEST_BINARY} bytes, expected a smaller file")
 
 
 def require_few_columns(count: int) -> None:

@@ -13,13 +13,9 @@ import numpy as np
 from geonode.errors import SpectraError
 from geonode.reading.formats.labelled_arrays import errors_explained, sheet_of_arrays
 from geonode.reading.headers import axis_header, is_marked_amount, role
-from geonode.reading.sheet import Labels, Sheet
+from geonode.reading.sheet import Labels, Sheet, require_binary
 from geonode.spectra.arrays import require_values
 from geonode.spectra.table import shortest
-from geonode.storage.seal import require_file
-
-LARGEST_FILE = 2**27
-"""Bytes of a file."""
 
 _NUMBER_TYPES = (
     "double",
@@ -84,8 +80,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     """Arrays of numbers of a file, by name."""
     from scipy.io import loadmat, whosmat  # noqa: PLC0415 - few files need it
 
-    if require_file(path).stat().st_size > LARGEST_FILE:
-        raise SpectraError(f"found more than {LARGEST_FILE} bytes, expected a smaller file")
+    require_binary(path)
     try:
         with errors_explained("MATLAB file of an earlier version than 7.3"):
             held = [(name, shape) for name, shape, kind in whosmat(path) if kind in _NUMBER_TYPES]

@@ -16,13 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.reading.sheet import Sheet, Understood
+from geonode.reading.sheet import Sheet, Understood, require_binary
 from geonode.spectra.arrays import require_values
 from geonode.spectra.common_axis import on_common_axis
-from geonode.storage.seal import require_file
-
-LARGEST_FILE = 2**27
-"""Bytes of a file."""
 
 MOST_SPC_SPECTRA = 10_000
 """Spectra of a file."""
@@ -62,8 +58,7 @@ def read_spc(path: Path) -> Sheet:
     from spc_io import SPC  # noqa: PLC0415 - few files need it
     from spc_io.low_level import SpcRaw  # noqa: PLC0415
 
-    if require_file(path).stat().st_size > LARGEST_FILE:
-        raise SpectraError(f"found more than {LARGEST_FILE} bytes, expected a smaller file")
+    require_binary(path)
     content = path.read_bytes()
     if content[1:2] == b"\x4d":
         content = _renewed(content)
