@@ -20,7 +20,14 @@ from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.axis import require_axis
 from geonode.progress import Progress, silent
-from geonode.reading.files import FORMATS, UNCHOSEN, Choices, errors_naming, read_known
+from geonode.reading.files import (
+    FORMATS,
+    UNCHOSEN,
+    Choices,
+    errors_naming,
+    file_and_sheet,
+    read_known,
+)
 from geonode.reading.headers import same_unit
 from geonode.reading.series_file import has_several_amounts, known_sheet, samples_of
 from geonode.reading.sheet import plain_name
@@ -123,7 +130,8 @@ class Routine:
             raise ParameterError(OPTIONS, "--standards", str(standards), expected)
         known = [_control(one, several) for one in controls]
         tables, known_files = tables_of(unknowns), [one for one in (validation, standards) if one]
-        second = [one for one in [choices.concentrations] if one and known_files]
+        table = choices.concentrations if known_files else None
+        second = [file_and_sheet(table)[0]] if table else []
         with unchanged(*tables, *known_files, *second) as files:
             spectra = {
                 one: read_unknown(one, series, _suiting(one, choices).sheet) for one in tables
@@ -333,7 +341,7 @@ def about_series(
         name = "calibrated with" if key == "source" else f"option {key.replace('_', '-')}"
         about[name] = value if isinstance(value, str) else json.dumps(value)
         if key in ("source", "concentrations"):
-            about[f"{name}, SHA-256"] = files[Path(value)]
+            about[f"{name}, SHA-256"] = files[file_and_sheet(Path(value))[0]]
     others = how.model_dump(exclude_defaults=True, exclude={"method"})
     given = {f"option {key.replace('_', '-')}": json.dumps(value) for key, value in others.items()}
     return about | {"option method": how.method} | given

@@ -32,7 +32,7 @@ SheetName = Annotated[
 ]
 SecondTable = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Second table, of names and concentrations."),
+    typer.Option(metavar="FILE", help="Table of names and concentrations, or book.xlsx:Sheet."),
 ]
 ReplicatesSaid = Annotated[
     Literal["ask", "marks", "levels"],
@@ -155,7 +155,7 @@ def calibrate(
     from geonode.calibration.calibration_file import CalibrationFile, model_of  # noqa: PLC0415
     from geonode.calibration.results import brief_unknowns  # noqa: PLC0415
     from geonode.calibration.routine import Routine, about_series, unchanged  # noqa: PLC0415
-    from geonode.reading.files import Choices  # noqa: PLC0415
+    from geonode.reading.files import Choices, file_and_sheet  # noqa: PLC0415
     from geonode.reading.series_file import read_measured  # noqa: PLC0415
     from geonode.report.calibration_files import write_calibration  # noqa: PLC0415
     from geonode.report.calibration_tables import errors_table  # noqa: PLC0415
@@ -176,7 +176,8 @@ def calibrate(
     )
     how = CalibrateParameters(method=method, allow_offset=allow_offset, allow_scale=allow_scale)
     folder = out or Path(f"{file.stem}{ENDING}")
-    with unchanged(file, *([concentrations] if concentrations else [])) as read:
+    second = [file_and_sheet(concentrations)[0]] if concentrations else []
+    with unchanged(file, *second) as read:
         series = read_measured(parameters)
     choices = Choices(sheet, concentrations, replicates, target)
     routine = Routine.read(series, unknown or [], control or [], validation, None, choices)

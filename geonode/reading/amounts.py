@@ -4,44 +4,48 @@ from dataclasses import replace
 from pathlib import Path
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import Level, concentration_header, level, role
-from geonode.reading.layouts.layout import amount_name, is_marked_amount
-from geonode.reading.layouts.rows import amounts_of
-from geonode.reading.levels import numbered
-from geonode.reading.sheet import EMPTY, Amount, Grid, Sheet, plain_name, same_name
+from geonode.reading.headers import (
+    NamedLevel,
+    amount_name,
+    concentration_header,
+    is_marked_amount,
+    level,
+    role,
+)
+from geonode.reading.layouts.naming import amounts_of, column_labels
+from geonode.reading.levels import with_scan_marks
+from geonode.reading.sheet import NOT_KNOWN, Cells, Labels, Sheet, plain_name, same_name
 
 
 def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
     """Spectra named by their only amount, or by the one that is asked for; else as they are.
 
-    Those without it are left out, and those of one amount are its scans.
+    Those without it are unknowns, and those of one amount are its scans.
 
     Args:
         sheet: spectra with their amounts.
         target: name of the amount to take, whole or without its unit and `y_`; None: the only one.
 
     Raises:
-        SpectraError: no amount, or several, have the name.
+        SpectraError: no amount, or several, have the name, or no spectrum has the amount.
     """
-    chosen = _chosen(sheet, target)
+    chosen = _chosen_amount(sheet, target)
     if chosen is None:
         return sheet
-    kept = [at for at, cell in enumerate(chosen.cells) if cell.lower() not in EMPTY]
-    left = [name for at, name in enumerate(sheet.names) if at not in {*kept}]
-    found = sheet.at(kept)
+    kept = [at for at, cell in enumerate(chosen.cells) if cell.lower() not in NOT_KNOWN]
+    if not kept:
+        raise SpectraError(f"found no spectrum with a {amount_name(chosen.header)}, expected some")
+    left = [at for at in range(len(sheet.names)) if at not in {*kept}]
+    found, known = sheet.apart(left, amount_name(chosen.header)), chosen.at(kept)
     others = [one.header for one in sheet.amounts if one is not chosen]
     called = target or role(chosen.header) == "concentration" or is_marked_amount(chosen.header)
     notes = () if called else (f"column {chosen.header!r} is taken for the concentrations",)
-    skipped = (
-        f"spectra without a {amount_name(chosen.header)}: {', '.join(left)}" if left else "",
-        f"columns {', '.join(others)}" if others else "",
-    )
-    (cells, places) = ([of[at] for at in kept] for of in (chosen.cells, chosen.places))
+    skipped = (f"columns {', '.join(others)}",) if others else ()
     return replace(
         found,
-        names=numbered(cells),
-        name_places=places,
-        understood=found.understood.also(skipped=tuple(filter(None, skipped)), notes=notes),
+        names=with_scan_marks(known.cells),
+        name_places=known.places,
+        understood=found.understood.also(skipped=skipped, notes=notes),
         of_samples=False,
         concentration_unit=concentration_header(chosen.header)[1] or sheet.concentration_unit,
         columns=False,
@@ -49,7 +53,7 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
     )
 
 
-def _chosen(sheet: Sheet, target: str | None) -> Amount | None:
+def _chosen_amount(sheet: Sheet, target: str | None) -> Labels | None:
     if target is None:
         sure = [one for one in sheet.amounts if one.is_sure]
         return sure[0] if len(sure) == 1 else None
@@ -69,7 +73,7 @@ def _chosen(sheet: Sheet, target: str | None) -> Amount | None:
     )
 
 
-def require_amount(cell: str, place: str) -> Level:
+def require_amount(cell: str, place: str) -> NamedLevel:
     """The amount that a cell is.
 
     Raises:
@@ -84,7 +88,7 @@ def require_amount(cell: str, place: str) -> Level:
     return found
 
 
-def with_second_table(sheet: Sheet, grid: Grid, said: str, endings: tuple[str, ...]) -> Sheet:
+def with_second_table(sheet: Sheet, grid: Cells, said: str, endings: tuple[str, ...]) -> Sheet:
     """Spectra with the amounts that a second table gives for their names.
 
     Args:
@@ -97,11 +101,12 @@ def with_second_table(sheet: Sheet, grid: Grid, said: str, endings: tuple[str, .
         SpectraError: the table has other columns, names a sample twice or lacks a spectrum.
     """
     header, columns = grid.header, range(len(grid.header))
-    amounts = amounts_of(grid, columns)
+    labels = [column_labels(grid, at) for at in columns]
+    amounts = amounts_of(labels)
     others = [at for at in columns if at not in amounts]
     named = [at for at in others if role(header[at]) == "other"] or others
     if len(header) == 2 and len(named) != 1:
-        named, amounts = [0], amounts_of(grid, [1])
+        named, amounts = [0], amounts_of(labels[1:])
     if not amounts or len(named) != 1 or any(map(level, header)):
         raise SpectraError(
             f"{said}: found the columns {', '.join(map(repr, header[:10]))}, expected name and "
@@ -125,10 +130,7 @@ def with_second_table(sheet: Sheet, grid: Grid, said: str, endings: tuple[str, .
             )
         at.append(row_of)
     found = tuple(
-        one._replace(
-            cells=[one.cells[row] for row in at],
-            places=[f"{said}, {one.places[row]}" for row in at],
-        )
+        one.at(at)._replace(places=[f"{said}, {one.places[row]}" for row in at])
         for one in amounts.values()
     )
     understood = sheet.understood.also(f"concentrations of {said}")

@@ -16,17 +16,17 @@ from geonode.spectra.table import SpectraTable
 ORDERS = 1999
 """Random orders that are compared with that of the file."""
 
-UNLIKELY = 0.01
+UNLIKELY_ORDER = 0.01
 """Probability of such an order without a drift, below which it is reported."""
 
-MOST_VALUES = 1_000_000
+MOST_DEVIATIONS = 1_000_000
 """Deviations that are looked at; of more, evenly spaced wavelengths."""
 
 
 def drifts(table: SpectraTable) -> Iterator[str]:
     """A line if scans of the same levels drift in the order of the file."""
     away = table.replicates.deviations
-    away = away[:, :: 1 + away.size // MOST_VALUES]
+    away = away[:, :: 1 + away.size // MOST_DEVIATIONS]
     random, orders = np.random.default_rng(0), list[np.ndarray]()
     for places in table.places:
         if len(places) > 1:
@@ -37,7 +37,7 @@ def drifts(table: SpectraTable) -> Iterator[str]:
         return
     sizes = np.square(np.concatenate(orders, axis=1) @ away).sum(axis=1)
     chance = float(np.mean(sizes >= sizes[0] * (1 - 1e-9)))
-    if chance < UNLIKELY:
+    if chance < UNLIKELY_ORDER:
         yield (
             f"scans of the same levels drift in the order of the file (p = {chance:.1g}); if they "
             "were measured in it, intervals do not cover the drift: measure levels in random order "

@@ -1,6 +1,6 @@
 """Spectra in the files that instruments and people make.
 
-Bytes become cells (`Grid`) or named spectra (`Sheet`), cells become named spectra by their layout,
+Bytes become cells (`Cells`) or named spectra (`Sheet`), cells become named spectra by their layout,
 and a series takes the names for concentrations, where `30__r2` is a further scan of level 30;
 `read_spectra` leaves them names. Readers are registered by extension in `FORMATS`; a
 folder holds one spectrum in each file. Messages count rows from 1, header included, as an editor
@@ -10,7 +10,7 @@ shows them.
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
@@ -23,17 +23,16 @@ from jaxtyping import Float, Int
 from geonode.errors import SpectraError
 from geonode.reading.amounts import named_by_amount, with_second_table
 from geonode.reading.formats.delimited import read_delimited
-from geonode.reading.formats.excel import read_excel
-from geonode.reading.formats.jcamp_dx import SUFFIXES as JCAMP
-from geonode.reading.formats.jcamp_dx import read_jcamp
+from geonode.reading.formats.excel import read_excel, sheet_of_levels
+from geonode.reading.formats.jcamp_dx import JCAMP_SUFFIXES, read_jcamp
 from geonode.reading.formats.labelled_arrays import read_netcdf, read_zarr
 from geonode.reading.formats.matlab import read_matlab
 from geonode.reading.formats.spc import read_spc
 from geonode.reading.layouts.choice import sheet_of
 from geonode.reading.layouts.layout import Asked
-from geonode.reading.levels import RenamedColumns, scans_of
+from geonode.reading.levels import RenamedColumns, places_by_level, unknown_apart
 from geonode.reading.sense import doubts, doubts_of_cells, unstuck
-from geonode.reading.sheet import Grid, Sheet, joined
+from geonode.reading.sheet import NOT_KNOWN, Cells, Sheet, joined
 from geonode.spectra.table import FEWEST_WAVELENGTHS, Spectra, SpectraTable
 from geonode.terminal import printable
 
@@ -42,10 +41,10 @@ _LOG = logging.getLogger(__name__)
 Missing = Literal["refuse", "mask"]
 Window = tuple[float, float] | None
 
-FORMATS: dict[str, Callable[[Path], Grid | Sheet]] = {
+FORMATS: dict[str, Callable[[Path], Cells | Sheet]] = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".dat", ".asc", ".prn", ".dpt"), read_delimited),
     ".xlsx": read_excel,
-    **dict.fromkeys(JCAMP, read_jcamp),
+    **dict.fromkeys(JCAMP_SUFFIXES, read_jcamp),
     ".spc": read_spc,
     ".mat": read_matlab,
     ".zarr": read_zarr,
@@ -70,20 +69,17 @@ NO_READER = {
 
 @dataclass(frozen=True)
 class Choices:
-    """Choices that a file leaves open.
-
-    Attributes:
-        sheet: sheet of a workbook; None: the only one that is not empty.
-        concentrations: second table, of names and concentrations; None, or a table without rows:
-            the names say them.
-        replicates: what `20.1` beside `20` is.
-        target: which amount to take, where the table or the second one gives several.
-    """
+    """Choices that a file leaves open."""
 
     sheet: str | None = None
+    """Sheet of a workbook; None: the only one that is not empty."""
     concentrations: Path | None = None
+    """Second table, of names and concentrations; None, or a table without rows: the names
+    say them."""
     replicates: RenamedColumns = "ask"
+    """What `20.1` beside `20` is."""
     target: str | None = None
+    """Which amount to take, where the table or the second one gives several."""
 
 
 UNCHOSEN = Choices()
@@ -133,26 +129,52 @@ def read_spectra(
     """
     with errors_naming(path):
         sheet = read_sheet(path, Asked(), sheet_name=sheet_name)
-        places: dict[str, str] = {}
-        for name, place in zip(sheet.names, sheet.name_places, strict=True):
-            if not name:
-                raise SpectraError(f"{place}: found no name, expected one for every spectrum")
-            if name in places:
-                raise SpectraError(
-                    f"{place}: found {name[:40]!r} again, first in {places[name]}; expected every "
-                    "name once"
-                )
-            places[name] = place
-        kept, masked = selected(sheet, None, missing)
-        quantity = sheet.quantity
-        if len(kept) < FEWEST_WAVELENGTHS or not sheet.names:
-            raise SpectraError(
-                f"found {len(sheet.names)} spectra at {len(kept)} wavelengths, expected at least "
-                f"one at {FEWEST_WAVELENGTHS}"
-            )
+        spectra = _named(sheet, missing)
     warn(path, sheet, doubts_of_cells(sheet))
+    return spectra
+
+
+def read_unknown_beside(
+    path: Path, *, missing: Missing = "refuse", choices: Choices = UNCHOSEN
+) -> Spectra | None:
+    """Read the spectra of unknown concentration that a file has beside its standards.
+
+    Args:
+        path: a file that `read_table` reads, or samples of several substances.
+        missing: as in `read_table`.
+        choices: what the file leaves open.
+
+    Returns:
+        The spectra by their names; None: every spectrum has a concentration.
+
+    Raises:
+        SpectraError: as `read_table` and `read_spectra`.
+    """
+    with errors_naming(path):
+        unknown = read_known_sheet(path, choices).unknown
+        return None if unknown is None else _named(unknown, missing)
+
+
+def _named(sheet: Sheet, missing: Missing) -> Spectra:
+    """Spectra by their names, each of which is there once."""
+    places: dict[str, str] = {}
+    for name, place in zip(sheet.names, sheet.name_places, strict=True):
+        if not name:
+            raise SpectraError(f"{place}: found no name, expected one for every spectrum")
+        if name in places:
+            raise SpectraError(
+                f"{place}: found {name[:40]!r} again, first in {places[name]}; expected every "
+                "name once"
+            )
+        places[name] = place
+    kept, masked = selected(sheet, None, missing)
+    if len(kept) < FEWEST_WAVELENGTHS or not sheet.names:
+        raise SpectraError(
+            f"found {len(sheet.names)} spectra at {len(kept)} wavelengths, expected at least "
+            f"one at {FEWEST_WAVELENGTHS}"
+        )
     about = sheet.names, sheet.axis[kept], sheet.axis_name, sheet.axis_unit
-    return Spectra(*about, sheet.values[:, kept], masked, quantity)
+    return Spectra(*about, sheet.values[:, kept], masked, sheet.quantity)
 
 
 def read_known(
@@ -168,7 +190,7 @@ def read_known(
     """
     with errors_naming(path):
         sheet = read_known_sheet(path, choices)
-        scans, unit = scans_of(sheet, choices.replicates)
+        scans, unit = places_by_level(sheet, choices.replicates)
         kept, masked = selected(sheet, None, "refuse")
         order = [scans[key] for key in sorted(scans)]
         names = [sheet.names[place] for place in order]
@@ -213,8 +235,10 @@ def sheet_and_table(
     Raises:
         SpectraError: they are no series.
     """
-    scans, unit = scans_of(sheet, replicates)
-    sheet, kept, masked = unstuck(sheet, scans, *selected(sheet, window, missing), missing)
+    scans, unit = places_by_level(sheet, replicates)
+    levels = np.empty(len(sheet.names))
+    levels[[*scans.values()]] = [level for level, _ in scans]
+    sheet, kept, masked = unstuck(sheet, *selected(sheet, window, missing), missing, levels)
     by_level = groupby(sorted(scans), key=itemgetter(0))
     spectra_of = {level: [scans[key] for key in keys] for level, keys in by_level}
     return sheet, SpectraTable(
@@ -237,22 +261,52 @@ def read_known_sheet(path: Path, choices: Choices) -> Sheet:
         SpectraError: as `read_sheet`, or the second table does not fit.
         OSError, UnicodeDecodeError: a file cannot be read.
     """
-    second, target, table = choices.concentrations, choices.target, None
+    second, called = _second_table(path, choices)
+    table = None
     if second is not None:
-        with errors_naming(second):
-            grid = read_format(second, of_names=True)
-            if not isinstance(grid, Grid):
+        with nullcontext() if second == path else errors_naming(second):
+            grid = read_format(second, called, of_names=True)
+            if not isinstance(grid, Cells):
                 raise SpectraError("found spectra, expected a table of names")
             table = grid if grid.rows else None
-    if table is None or second is None:
-        asked = Asked(series=True, target=target)
-        return read_sheet(path, asked, sheet_name=choices.sheet, apart=second)
-    sheet = read_sheet(path, Asked(), sheet_name=choices.sheet, apart=second)
-    return named_by_amount(with_second_table(sheet, table, second.name, SUFFIXES), target)
+    asked = Asked(series=table is None, target=choices.target if table is None else None)
+    beside = called if second == path else None
+    sheet = read_sheet(path, asked, sheet_name=choices.sheet, apart=second, beside=beside)
+    if table is not None and second is not None:
+        said = f"{second.name}, sheet {called!r}" if called else second.name
+        sheet = named_by_amount(with_second_table(sheet, table, said, SUFFIXES), choices.target)
+    sure = [one for one in sheet.amounts if one.is_sure]
+    if not sure:
+        return unknown_apart(sheet)
+    cells = zip(*(one.cells for one in sure), strict=True)
+    unknown = [at for at, of_one in enumerate(cells) if {*map(str.lower, of_one)} <= {*NOT_KNOWN}]
+    return sheet.apart(unknown, "known amount") if len(unknown) < len(sheet.names) else sheet
+
+
+def _second_table(path: Path, choices: Choices) -> tuple[Path | None, str | None]:
+    """The second table and its sheet; without one, the sheet that is called concentrations."""
+    if choices.concentrations is not None:
+        return file_and_sheet(choices.concentrations)
+    is_book = choices.sheet is None and path.suffix.lower() == ".xlsx" and path.is_file()
+    called = sheet_of_levels(path) if is_book else None
+    return (path, called) if called else (None, None)
+
+
+def file_and_sheet(second: Path) -> tuple[Path, str | None]:
+    """The file of a second table, and the sheet that `book.xlsx:Sheet` names."""
+    book, mark, called = str(second).rpartition(":")
+    if mark and not second.exists() and book.lower().endswith(".xlsx"):
+        return Path(book), called
+    return second, None
 
 
 def read_sheet(
-    path: Path, asked: Asked, *, sheet_name: str | None = None, apart: Path | None = None
+    path: Path,
+    asked: Asked,
+    *,
+    sheet_name: str | None = None,
+    apart: Path | None = None,
+    beside: str | None = None,
 ) -> Sheet:
     """Named spectra of a file, or of a folder of files.
 
@@ -261,6 +315,7 @@ def read_sheet(
         asked: what the spectra are read for.
         sheet_name: sheet of a workbook; None: the only one that is not empty.
         apart: a file of the folder that holds no spectrum.
+        beside: a sheet of the workbook that holds no spectrum.
 
     Raises:
         SpectraError: the format is unknown, or the file does not keep to it.
@@ -273,30 +328,32 @@ def read_sheet(
         raise SpectraError(f"found the sheet {sheet_name!r} asked for, expected a workbook (.xlsx)")
     if path.is_dir() and suffix not in SUFFIXES:
         return _read_folder(path, apart, asked)
-    found = read_format(path, sheet_name)
-    if isinstance(found, Grid):
-        found = sheet_of(found, replace(asked, called=_parts(path)[0]))
+    found = read_format(path, sheet_name, beside=beside)
+    if isinstance(found, Cells):
+        found = sheet_of(found, replace(asked, called=_name_and_ending(path)[0]))
     return named_by_amount(found, asked.target) if asked.series else found
 
 
-def read_format(path: Path, sheet: str | None = None, *, of_names: bool = False) -> Grid | Sheet:
+def read_format(
+    path: Path, sheet: str | None = None, *, of_names: bool = False, beside: str | None = None
+) -> Cells | Sheet:
     """Cells, of spectra or of names, or spectra of a file, by its ending; text if it is unknown.
 
     Raises:
         SpectraError, OSError: as `read_sheet`.
     """
-    suffix = _parts(path)[1]
+    suffix = _name_and_ending(path)[1]
     if way := _way_out(suffix):
         raise SpectraError(
             f"found a file {suffix}, expected one of {', '.join(SUFFIXES)}, or text; {way}"
         )
     reader = FORMATS.get(suffix, read_delimited)
     if reader is read_excel:
-        return read_excel(path, sheet, of_names=of_names)
+        return read_excel(path, sheet, of_names=of_names, beside=beside)
     return read_delimited(path, of_names=of_names) if reader is read_delimited else reader(path)
 
 
-def _parts(path: Path) -> tuple[str, str]:
+def _name_and_ending(path: Path) -> tuple[str, str]:
     """Name of a file without its ending, and that in small letters; 0.5 ppb has none."""
     called, _, ending = path.name.rpartition(".")
     has_one = called and (ending[:1].isalpha() or ending.isdigit())
@@ -312,19 +369,13 @@ def _way_out(suffix: str) -> str | None:
 
 
 def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
-    """Spectra of the files of a folder on one axis; of several endings, the most frequent one.
-
-    Args:
-        path: the folder.
-        apart: a file of it that holds no spectrum.
-        asked: what is read; its target is the spectrum, or the amount, to take from each file.
-    """
+    """Spectra of the files of a folder on one axis; of several endings, the most frequent one."""
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
     if apart is not None:
         files = [file for file in files if file.resolve() != apart.resolve()]
     if not files:
         raise SpectraError("found a folder with nothing in it, expected files of spectra")
-    counts = Counter(_parts(file)[1] for file in files if file.is_file())
+    counts = Counter(_name_and_ending(file)[1] for file in files if file.is_file())
     known = Counter({one: counts[one] for one in counts if one in FORMATS})
     known = known or Counter({one: counts[one] for one in counts if not _way_out(one)})
     (ending, most), (other, next_most) = [*known.most_common(2), *[("", 0)] * 2][:2]
@@ -334,7 +385,7 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
             f"found {found}, expected files of one spectrum each, of one ending "
             f"({', '.join(SUFFIXES)}); move the others elsewhere"
         )
-    kept = [file for file in files if file.is_file() and _parts(file)[1] == ending]
+    kept = [file for file in files if file.is_file() and _name_and_ending(file)[1] == ending]
     left = [file.name for file in files if file not in kept]
     sheets = {}
     for file in kept:
@@ -342,8 +393,8 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
             sheets[file.name] = _one_of_folder(file, asked.target)
         except SpectraError as error:
             raise SpectraError(f"{file.name}: {error}") from error
-    spectra = joined(sheets, by_title=ending in JCAMP)
-    if ending in JCAMP and asked.series:
+    spectra = joined(sheets, by_title=ending in JCAMP_SUFFIXES)
+    if ending in JCAMP_SUFFIXES and asked.series:
         spectra = named_by_amount(spectra, asked.target)
     if not left:
         return spectra
@@ -357,7 +408,7 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
 
 def _one_of_folder(file: Path, column: str | None) -> Sheet:
     """The spectrum of a file, called like the file; of JCAMP-DX all, called as the file says."""
-    if _parts(file)[1] in JCAMP:
+    if _name_and_ending(file)[1] in JCAMP_SUFFIXES:
         sheet = read_sheet(file, Asked())
         places = [f"{file.name}, {place}" for place in sheet.name_places]
         return replace(sheet, name_places=places)
@@ -371,7 +422,9 @@ def _one_of_folder(file: Path, column: str | None) -> Sheet:
             "of a folder; choose it by spectra.target, or read this file alone"
         )
     sheet = replace(sheet, signal=sheet.signal or sheet.quantity)  # which the name may have been
-    return replace(sheet, names=[_parts(file)[0]], name_places=[file.name], of_samples=True)
+    return replace(
+        sheet, names=[_name_and_ending(file)[0]], name_places=[file.name], of_samples=True
+    )
 
 
 # wavelengths

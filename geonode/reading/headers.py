@@ -35,7 +35,7 @@ AXIS_NAMES = {
 
 Role = Literal["axis", "concentration", "replicate", "other", "about"]
 
-NAMES: dict[Role, set[str]] = {
+HEADERS_OF_ROLE: dict[Role, set[str]] = {
     "concentration": {"concentration", "concentrations", "conc", "conc.", "level", "levels"},
     "axis": AXIS_NAMES,
     "replicate": {"replicate", "replicates", "rep", "repeat", "scan", "scans"},
@@ -108,21 +108,18 @@ _KINDS = {
 _REST = re.compile(r"\s*(?:[(\[/]|\s)\s*(?P<unit>[^\s()\[\]/][^()\[\]]*?)\s*[)\]]?")
 
 
-class Level(NamedTuple):
-    """Concentration and scan in the name of a spectrum.
-
-    Attributes:
-        concentration: finite, not negative.
-        scan: number in the mark of the scan, which only orders those of a level; 0 without one.
-        unit: as the name gives it.
-        label: what stands before it, such as "as" of "As_5ppb"; None where the name is no more
-            than a concentration.
-    """
+class NamedLevel(NamedTuple):
+    """Concentration and scan in the name of a spectrum."""
 
     concentration: float
+    """Finite, not negative."""
     scan: int
+    """Number in the mark of the scan, which only orders those of a level; 0 without one."""
     unit: str | None
+    """As the name gives it."""
     label: str | None = None
+    """What stands before it, such as "as" of "As_5ppb"; None where the name is no more than
+    a concentration."""
 
 
 def axis_header(header: str) -> tuple[str, str]:
@@ -165,12 +162,23 @@ def concentration_header(header: str) -> tuple[str, str | None]:
     return (match["name"], match["unit"]) if match and match["name"] else (header, None)
 
 
+def amount_name(header: str) -> str:
+    """Name of an amount without its unit, and without the `y_` of multivariate tables."""
+    bare = concentration_header(header)[0].strip()
+    return bare[2:] if is_marked_amount(bare) else bare
+
+
+def is_marked_amount(header: str) -> bool:
+    """Whether a header is that of an amount, as `y_protein` is."""
+    return len(header) > 2 and header[:2].lower() in ("y_", "y.", "y:")
+
+
 def role(header: str) -> Role | None:
     """Role of a column by its header; None if unknown."""
     bare = re.split(r"[(\[/]", header)[0]
     parts = (header, bare, axis_header(header)[0], concentration_header(header)[0])
     names = {_words(part) for part in parts}
-    for found, known in NAMES.items():
+    for found, known in HEADERS_OF_ROLE.items():
         if names & known:
             return found
     if concentration_header(header)[1] or re.fullmatch(CONCENTRATION_UNIT, header):
@@ -182,7 +190,7 @@ def role(header: str) -> Role | None:
     return "about" if any(map(_ABOUT_SAMPLES.fullmatch, names)) else None
 
 
-def level(name: str) -> Level | None:
+def level(name: str) -> NamedLevel | None:
     """The concentration that a name is; None if it is none that is finite and not negative."""
     mark = _SCAN_MARK.fullmatch(name) or _SCAN_OF_NUMBER.fullmatch(name)
     text, scan = (mark["level"].strip(), int(mark["scan"])) if mark else (name, 0)
@@ -192,10 +200,10 @@ def level(name: str) -> Level | None:
     concentration = float(match["number"])
     if not 0 <= concentration < np.inf:
         return None
-    return Level(concentration + 0.0, scan, match["unit"])
+    return NamedLevel(concentration + 0.0, scan, match["unit"])
 
 
-def labelled_level(name: str) -> Level | None:
+def labelled_level(name: str) -> NamedLevel | None:
     """The concentration with a unit that stands in a name; None if there is none, or several.
 
     The number behind it, as in "As_5ppb_2" or in "5 ppb.1", as pandas renames columns, only orders
@@ -213,7 +221,13 @@ def labelled_level(name: str) -> Level | None:
     if not concentration < np.inf:
         return None
     bare = label.strip(" _-([").lower()
-    return Level(concentration, int(behind["scan"] or 0), match["unit"], bare)
+    return NamedLevel(concentration, int(behind["scan"] or 0), match["unit"], bare)
+
+
+def has_concentration(name: str) -> bool:
+    """Whether a number with a unit of concentrations stands somewhere in a name."""
+    behind = re.search(rf"[0-9][\s_]*[(\[]?(?:{CONCENTRATION_UNIT})(?![A-Za-z])", name)
+    return bool(behind or _UNIT_BEFORE.search(name))
 
 
 def wavelength(text: str) -> tuple[float, str | None] | None:
@@ -241,14 +255,14 @@ def with_point(text: str) -> str:
 
 def same_unit(one: str, other: str) -> bool:
     """Whether two spellings are of one unit, as µM, uM and µmol/L are; nothing is converted."""
-    return _plain(one) == _plain(other)
+    return _plain_unit(one) == _plain_unit(other)
 
 
 def _words(name: str) -> str:
     return re.sub(r"[\s_-]+", " ", name).strip().lower()
 
 
-def _plain(unit: str) -> str:
+def _plain_unit(unit: str) -> str:
     text = re.sub(r"[\s·*^().]", "", unit.translate(str.maketrans("µμ³¹⁻", "uu31-")))
     text = re.sub(r"([numcd]?)[Ll]-1$", r"/\1L", re.sub(r"([mcd]?m)-3$", r"/\g<1>3", text))
     text = re.sub(r"l$", "L", text) if "/" in text else text

@@ -34,25 +34,22 @@ _SIGNAL = re.compile(r"(?P<name>.+?)[\s_]*[(\[/]\s*(?P<unit>[^()\[\]]+?)\s*[)\]]
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """A file as it was understood.
-
-    Attributes:
-        source: the file.
-        sheet: its spectra.
-        table: the series that they are.
-        window: part of the axis that was asked for; None: all of it.
-        choices: choices that were made for it.
-        doubts: what a reader should know, and what is possible and hardly meant (`sense.doubts`).
-        noise: as `noise_along_the_axis`.
-    """
+    """A file as it was understood."""
 
     source: Path
+    """The file."""
     sheet: Sheet
+    """Its spectra."""
     table: SpectraTable
+    """The series that they are."""
     window: Window
+    """Part of the axis that was asked for; None: all of it."""
     choices: Choices
+    """Choices that were made for it."""
     doubts: list[str]
+    """What a reader should know, and what is possible and hardly meant (`sense.doubts`)."""
     noise: float
+    """As `noise_along_the_axis`."""
 
     def text(self) -> str:
         """The inspection for people."""

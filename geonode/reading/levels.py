@@ -8,22 +8,34 @@ from typing import Literal
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import Level, labelled_level, level, same_unit
-from geonode.reading.layouts.layout import amount_name
-from geonode.reading.sheet import Sheet
-from geonode.spectra.table import shortest, without_rounding
+from geonode.reading.headers import (
+    NamedLevel,
+    amount_name,
+    has_concentration,
+    is_marked_amount,
+    labelled_level,
+    level,
+    role,
+    same_unit,
+)
+from geonode.reading.layouts.table_place import counts_rows
+from geonode.reading.sheet import EMPTY, Sheet
+from geonode.spectra.table import FEWEST_LEVELS, shortest, without_rounding
 
 RenamedColumns = Literal["ask", "marks", "levels"]
 """Meaning of `20.1` beside `20`: asked about, a further scan of 20, or a level of its own."""
 
 _BLANK = re.compile("bl(?:an|n)?[kc]|zero|solvent|water|buffer|control|^ref|leer|null", re.I)
+_NATURAL = re.compile(
+    "(?:tap|river|lake|sea|well|waste|drink|ground|rain|spring)\\w*[ _-]?water", re.I
+)
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d.*|\d{1,2}[-./][A-Za-z]{3}|[A-Za-z]{3}[-./]\d{1,2}|\d{1,2}/\d{1,2}(?:/\d+)?"
 )
 _RENAMED = re.compile(r"(?P<first>[0-9]+)\.(?P<count>[1-9][0-9]*)")
 
 
-def scans_of(
+def places_by_level(
     sheet: Sheet, renamed_are: RenamedColumns
 ) -> tuple[dict[tuple[float, int], int], str | None]:
     """Place of each spectrum by level and scan (from 1), and the unit of the levels.
@@ -39,7 +51,7 @@ def scans_of(
             f"found several amounts, {', '.join(map(repr, several[:10]))}; choose "
             "one by spectra.target"
         )
-    found = _ranked(sheet, _scans(sheet, renamed_are))
+    found = _with_ranks(sheet, _scans(sheet, renamed_are))
     unit = sheet.concentration_unit
     for scan, place in zip(found, sheet.name_places, strict=True):
         unit = _common_unit(unit, scan.unit, place)
@@ -59,12 +71,8 @@ def scans_of(
     return places, unit
 
 
-def _ranked(sheet: Sheet, found: list[Level]) -> list[Level]:
-    """Levels that differ by rounding made one, their scans counted from 1 by names and marks.
-
-    Raises:
-        SpectraError: a level has further scans and no first one.
-    """
+def _with_ranks(sheet: Sheet, found: list[NamedLevel]) -> list[NamedLevel]:
+    """Levels that differ by rounding made one, their scans counted from 1 by names and marks."""
     named = [one.concentration for one in found]
     level_of = dict(zip(named, without_rounding(np.array(named)).tolist(), strict=True))
     order = sorted(level_of, key=lambda name: name != level_of[name]).index
@@ -85,8 +93,8 @@ def _ranked(sheet: Sheet, found: list[Level]) -> list[Level]:
     ]
 
 
-def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[Level]:
-    """Level and scan that each name says."""
+def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[NamedLevel]:
+    """Level and scan that each name states."""
     renamed = _renamed(sheet, renamed_are) if sheet.columns and renamed_are != "levels" else {}
     seen: Counter[str] = Counter()
     labels: dict[str | None, str] = {}
@@ -95,7 +103,7 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[Level]:
         seen[name] += 1
         if name in renamed:
             first, count = renamed[name]
-            found.append(Level(float(first), count + 1, None, ""))
+            found.append(NamedLevel(float(first), count + 1, None, ""))
         elif exact := level(name):
             if exact.unit is None and sheet.of_samples:
                 others = [repr(amount_name(one.header)[:40]) for one in sheet.amounts[:10]]
@@ -138,12 +146,7 @@ def _common_unit(one: str | None, other: str | None, place: str) -> str | None:
 
 
 def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, tuple[str, int]]:
-    """Names such as `10.1` beside `10`, which is what pandas calls a second column 10.
-
-    Raises:
-        SpectraError: there are some and their meaning is to be asked about, but for 0.1 beside 0,
-            which is a level of many series.
-    """
+    """Names such as `10.1` beside `10`, which is what pandas calls a second column 10."""
     names = {*sheet.names}
     found = {}
     for name, place in zip(sheet.names, sheet.name_places, strict=True):
@@ -164,7 +167,31 @@ def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, tuple[str, 
     return found
 
 
-def numbered(names: Sequence[str]) -> list[str]:
+def unknown_apart(sheet: Sheet) -> Sheet:
+    """Spectra whose names are concentrations; those with other names are unknowns beside them.
+
+    Names that may be meant as a concentration stay, and so do all if few are concentrations, or if
+    bare numbers may be names too.
+    """
+    found = [level(name) or labelled_level(name) for name in sheet.names]
+    others = [at for at, name in enumerate(sheet.names) if not found[at] and _is_name_alone(name)]
+    known = [one for one in found if one]
+    bare = [f"{one.concentration:g}" for one in known if one.unit is None]
+    may_be_names = bare and (not sheet.columns or counts_rows(bare))
+    if may_be_names or len({one.concentration for one in known}) < FEWEST_LEVELS:
+        return sheet
+    return sheet.apart(others, "concentration")
+
+
+def _is_name_alone(name: str) -> bool:
+    """Whether a name can be no concentration that is meant, nor the header of a column."""
+    is_header = role(name) not in (None, "other") or is_marked_amount(name)
+    is_blank = name.lower() in EMPTY or _BLANK.search(_NATURAL.sub("", name))
+    says_more = is_header or is_blank or _DATE.fullmatch(name) or has_concentration(name)
+    return name[:1].isalpha() and not says_more
+
+
+def with_scan_marks(names: Sequence[str]) -> list[str]:
     """Names of which those of a concentration that was there before are marked as its scans."""
     scans: Counter[object] = Counter()
     marked = []

@@ -14,7 +14,7 @@ from geonode.reading.stuck import FLAT, flat_tops, stuck
 from geonode.spectra.table import SpectraTable, shortest, without_rounding
 from geonode.ties import first_largest, first_smallest
 
-FAR = 1e3
+FAR_RATIO = 1e3
 """Ratio to the largest of all other values beyond which a value is named: no band is so high."""
 
 CODES = np.array(
@@ -47,10 +47,10 @@ DIRECTIONS = 2
 LARGEST_STEP = 3.0
 """Ratio to the largest inner step between levels up to which a step to an end is usual."""
 
-NAMED = 3
+CELLS_NAMED = 3
 """Cells that are named."""
 
-TINY = np.finfo(float).tiny
+TINIEST = np.finfo(float).tiny
 
 
 def doubts(sheet: Sheet, table: SpectraTable) -> list[str]:
@@ -75,30 +75,33 @@ def doubts_of_cells(sheet: Sheet) -> list[str]:
 
 def unstuck(
     sheet: Sheet,
-    scans: dict[tuple[float, int], int],
     kept: Int[np.ndarray, "kept"],
     masked: Float[np.ndarray, "masked"],
     missing: str,
+    levels: Float[np.ndarray, "spectrum"] | None = None,
 ) -> tuple[Sheet, Int[np.ndarray, "less"], Float[np.ndarray, "more"]]:
     """Spectra with a note on levels at which a detector was stuck, and the wavelengths left.
 
     Args:
         sheet: the spectra.
-        scans: their places by level and scan.
         kept: places of the wavelengths that are kept.
         masked: other wavelengths.
         missing: "mask" leaves out wavelengths at which a spectrum is stuck, but not throughout.
+        levels: of the spectra; None: of samples of several substances.
     """
     if not len(kept) or _codes(sheet)[0]:
         return sheet, kept, masked
-    levels = np.array([level for level, _ in scans])
-    found = stuck(levels, sheet.values[np.ix_(np.array([*scans.values()]), kept)])
-    shares = {level: found[levels == level].mean() for level in np.unique(levels)}
-    named = ", ".join(f"{level:g} ({share:.1%})" for level, share in shares.items() if share)
+    found = stuck(sheet.values[:, kept], levels)
+    names = np.array(sheet.names, dtype=object) if levels is None else levels
+    shares = {name: found[names == name].mean() for name in np.unique(names)}
+    known = (f"{name}" if levels is None else f"{name:g}" for name in shares)
+    said = zip(known, shares.values(), strict=True)
+    named = ", ".join(f"{name} ({share:.1%})" for name, share in said if share)
+    what = "sample" if levels is None else "level"
     out = found[~found.all(axis=1)].any(axis=0) & (missing == "mask")
     note = (
-        f"one number at level {named} of the wavelengths, as of a saturated or dark detector: "
-        "dilute and measure again, or leave the level out, or the wavelengths (`missing: mask`; "
+        f"one number at {what} {named} of the wavelengths, as of a saturated or dark detector: "
+        f"dilute and measure again, or leave the {what} out, or the wavelengths (`missing: mask`; "
         f"{out.sum()} are left out)"
     )
     if named:
@@ -113,9 +116,9 @@ def _codes(sheet: Sheet) -> tuple[list[str], Sheet]:
     others = values[~codes & np.isfinite(values)]
     low, high = others.min(initial=0.0), others.max(initial=0.0)
     codes &= (values > CODES_APART * high) | (values < CODES_APART * low)
-    shown = ", ".join(f"{value:.10g}" for value in np.unique(values[codes])[:NAMED])
+    shown = ", ".join(f"{value:.10g}" for value in np.unique(values[codes])[:CELLS_NAMED])
     said = f"values of {shown}, which often mean that one is missing (empty the cell if so)"
-    found = list(_line(sheet, np.argwhere(codes), said))
+    found = list(_named_cells(sheet, np.argwhere(codes), said))
     return found, replace(sheet, values=np.where(codes, np.nan, values))
 
 
@@ -124,26 +127,26 @@ def _far(sheet: Sheet) -> Iterator[str]:
     sizes = np.nan_to_num(np.abs(sheet.values))
     known = np.sort(sizes[sizes > 0])
     upper = known[len(known) // 2 :]
-    gaps = np.flatnonzero(upper[1:] > FAR * upper[:-1])
+    gaps = np.flatnonzero(upper[1:] > FAR_RATIO * upper[:-1])
     if gaps.size:
         usual = upper[gaps[0]]
         far = sizes > usual
         far &= far.mean(axis=1, keepdims=True) < 0.5
-        said = f"values of more than {FAR:g} times the largest of the others, {usual:.3g}"
-        yield from _line(sheet, np.argwhere(far), said)
+        said = f"values of more than {FAR_RATIO:g} times the largest of the others, {usual:.3g}"
+        yield from _named_cells(sheet, np.argwhere(far), said)
 
 
 def _flat(sheet: Sheet) -> Iterator[str]:
     """Flat tops, which show a detector at its ceiling."""
     places = np.array([*flat_tops(sheet.values)], dtype=np.int64).reshape(-1, 2)
-    yield from _line(sheet, places, f"flat tops of {FLAT} values or more begin")
+    yield from _named_cells(sheet, places, f"flat tops of {FLAT} values or more begin")
 
 
-def _line(sheet: Sheet, places: Int[np.ndarray, "cell 2"], what: str) -> Iterator[str]:
+def _named_cells(sheet: Sheet, places: Int[np.ndarray, "cell 2"], what: str) -> Iterator[str]:
     if not len(places):
         return
-    named = "; ".join(sheet.cell_place(int(row), int(at)) for row, at in places[:NAMED])
-    more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
+    named = "; ".join(sheet.cell_place(int(row), int(at)) for row, at in places[:CELLS_NAMED])
+    more = f" and {len(places) - CELLS_NAMED} more" if len(places) > CELLS_NAMED else ""
     yield f"{what}: {named}{more}"
 
 
@@ -234,16 +237,9 @@ def _apart(points: Float[np.ndarray, "level axis"]) -> Float[np.ndarray, "level 
 def _away(
     apart: Float[np.ndarray, "level level"], orders: Int[np.ndarray, "*order level"]
 ) -> Float[np.ndarray, "*order inner"]:
-    """Squared distances of inner levels from the line between their neighbours.
-
-    They may lie anywhere between them: neither levels nor the response need be even.
-
-    Args:
-        apart: squared distances of all spectra from each other.
-        orders: orders of the levels.
-    """
+    """Squared distances of inner levels from the line between their neighbours."""
     before, here, behind = orders[..., :-2], orders[..., 1:-1], orders[..., 2:]
     across, first = apart[before, behind], apart[before, here]
     along = (across + first - apart[here, behind]) / 2  # a product of vectors, by the cosine rule
-    share = (along / np.maximum(across, TINY)).clip(0, 1)
+    share = (along / np.maximum(across, TINIEST)).clip(0, 1)
     return np.maximum(first - 2 * share * along + share**2 * across, 0)

@@ -20,10 +20,9 @@ from geonode.reading.files import (
     sheet_and_table,
     warn,
 )
-from geonode.reading.headers import concentration_header, same_unit
-from geonode.reading.layouts.layout import amount_name
-from geonode.reading.sense import doubts, doubts_of_cells
-from geonode.reading.sheet import EMPTY, Amount, Sheet
+from geonode.reading.headers import amount_name, concentration_header, same_unit
+from geonode.reading.sense import doubts, doubts_of_cells, unstuck
+from geonode.reading.sheet import NOT_KNOWN, Labels, Sheet
 from geonode.spectra.chart import Chart
 from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.quantities import signal_of
@@ -97,7 +96,7 @@ def samples_of(
     with errors_naming(path):
         sure = [one for one in sheet.amounts if one.is_sure]
         known = [
-            all(one.cells[at].lower() not in EMPTY for one in sure)
+            all(one.cells[at].lower() not in NOT_KNOWN for one in sure)
             for at in range(len(sheet.names))
         ]
         left = [name for name, is_known in zip(sheet.names, known, strict=True) if not is_known]
@@ -107,7 +106,8 @@ def samples_of(
         names, units, amounts = _amounts(
             [one for one in sheet.amounts if one.is_sure], parameters.concentration_unit
         )
-        kept, masked = selected(sheet, parameters.window, parameters.missing)
+        chosen = selected(sheet, parameters.window, parameters.missing)
+        sheet, kept, masked = unstuck(sheet, *chosen, parameters.missing)
         done = Preprocessing(tuple(parameters.preprocess))
         axis = sheet.axis[kept]
         signal, quantity = done.require(axis, sheet.values[:, kept], sheet.names), sheet.quantity
@@ -161,17 +161,9 @@ def _of_levels(table: SpectraTable, parameters: SpectraParameters) -> Series:
 
 
 def _amounts(
-    columns: list[Amount], expected: str | None
+    columns: list[Labels], expected: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...], Float[np.ndarray, "sample substance"]]:
-    """Substances, units and amounts, from cells.
-
-    Args:
-        columns: amounts of the samples.
-        expected: unit that is said to be that of all.
-
-    Raises:
-        SpectraError: a cell is no amount, units differ, or a name is there twice.
-    """
+    """Substances, units and amounts, from cells."""
     names = [amount_name(one.header) for one in columns]
     if repeated := [name for name in names if names.count(name) > 1]:
         raise SpectraError(f"found two amounts called {repeated[0][:40]!r}, expected one name each")

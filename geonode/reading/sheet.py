@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -13,10 +14,14 @@ from geonode.errors import SpectraError
 from geonode.spectra.arrays import require_size, require_values
 from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.quantities import one_quantity, quantity_of
+from geonode.storage.seal import require_file
 
 MOST_COLUMNS = 100_000
 """Columns of a table; nobody exports more on purpose."""
 
+
+LARGEST_BINARY = 2**27
+"""Bytes of a file of numbers that are no text."""
 
 OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*+|#+|>.*", re.I)
 """What instruments write in place of a number that is too large."""
@@ -24,29 +29,29 @@ OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*
 EMPTY = ("", "nan", "na", "n/a", "none", "-")
 """Cells of which nothing is known (lower case)."""
 
+NOT_KNOWN = (*EMPTY, "?", "unknown", "unk", "unk.")
+"""Cells in place of the amount of a sample of which it is not known (lower case)."""
+
 LONGEST_NAME = 256
 """Characters of a header, a label or a unit."""
 
 
 @dataclass(frozen=True)
 class Understood:
-    """Reading of a file, told for people.
-
-    Attributes:
-        format: in words.
-        encoding: of text.
-        header_rows: rows of names and units above the table; empty for formats without rows.
-        skipped: what was left out, such as "rows 1 to 12 (above the table)".
-        notes: what a reader should know before trusting the numbers.
-        layouts: the layout that was chosen and why, and why each other was not.
-    """
+    """Reading of a file, told for people."""
 
     format: str
+    """In words."""
     encoding: str | None = None
+    """Of text."""
     header_rows: tuple[int, ...] = ()
+    """Rows of names and units above the table; empty for formats without rows."""
     skipped: tuple[str, ...] = ()
+    """What was left out, such as "rows 1 to 12 (above the table)"."""
     notes: tuple[str, ...] = ()
+    """What a reader should know before trusting the numbers."""
     layouts: tuple[str, ...] = ()
+    """The layout that was chosen and why, and why each other was not."""
 
     def also(
         self, words: str = "", *, skipped: tuple[str, ...] = (), notes: tuple[str, ...] = ()
@@ -60,41 +65,27 @@ class Understood:
         )
 
 
-class Amount(NamedTuple):
-    """Amounts of one substance in the samples of spectra, as their cells say them.
-
-    Attributes:
-        header: name of the substance, with its unit if it has one.
-        cells: of every spectrum, with a decimal point.
-        places: where each stands, for messages.
-        is_sure: whether the file calls it an amount, or else only a wish for it makes it one.
-    """
+class Labels(NamedTuple):
+    """Texts about spectra below one header: their names, or amounts of one substance in them."""
 
     header: str
+    """What they are, such as the name of the substance, with its unit if it has one."""
     cells: list[str]
+    """Text of every spectrum; numbers have a decimal point."""
     places: list[str]
+    """Where each stands, for messages."""
     is_sure: bool = True
+    """Whether the file calls them amounts, or else only a wish for them makes them so."""
+
+    def at(self, kept: Sequence[int]) -> "Labels":
+        """Those of some of the spectra, by their places."""
+        cells, places = ([of[at] for at in kept] for of in (self.cells, self.places))
+        return self._replace(cells=cells, places=places)
 
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
     """Named spectra on one spectral axis, in the order of the file.
-
-    Attributes:
-        names: what the file calls each spectrum.
-        axis: spectral axis, ascending or descending.
-        axis_name: what the axis is, such as "wavelength" or "raman_shift".
-        axis_unit: its unit; "1" if unknown.
-        values: the spectra, NaN where a value is missing.
-        name_places: where each name stands, for messages.
-        axis_places: where each value of the axis stands, for messages.
-        understood: how the file was understood.
-        of_samples: whether the names are those of samples, of which a bare number is no level.
-        concentration_unit: unit that the file gives for the concentrations in the names; None if
-            it gives none.
-        signal: what was measured, in the words of the file; None if it does not say.
-        columns: whether the names are headers of columns.
-        amounts: of the substances beside the spectra, of which none is in the names.
 
     Raises:
         SpectraError: the axis repeats a value or changes direction, a name is too long, or a
@@ -102,18 +93,33 @@ class Sheet:
     """
 
     names: list[str]
+    """What the file calls each spectrum."""
     axis: Float[np.ndarray, "wavelength"]
+    """Spectral axis, ascending or descending."""
     axis_name: str
+    """What the axis is, such as "wavelength" or "raman_shift"."""
     axis_unit: str
+    """Its unit; "1" if unknown."""
     values: Float[np.ndarray, "spectrum wavelength"]
+    """The spectra, NaN where a value is missing."""
     name_places: list[str]
+    """Where each name stands, for messages."""
     axis_places: list[str]
+    """Where each value of the axis stands, for messages."""
     understood: Understood
+    """How the file was understood."""
     of_samples: bool = False
+    """Whether the names are those of samples, of which a bare number is no level."""
     concentration_unit: str | None = None
+    """Unit that the file gives for the concentrations in the names; None if it gives none."""
     signal: str | None = None
+    """What was measured, in the words of the file; None if it does not say."""
     columns: bool = False
-    amounts: tuple[Amount, ...] = ()
+    """Whether the names are headers of columns."""
+    amounts: tuple[Labels, ...] = ()
+    """Of the substances beside the spectra, of which none is in the names."""
+    unknown: "Sheet | None" = None
+    """Spectra of the file of which no amount is known, by their own names."""
 
     def __post_init__(self) -> None:
         units = self.axis_unit, self.concentration_unit or ""
@@ -150,14 +156,21 @@ class Sheet:
     def at(self, kept: Sequence[int]) -> "Sheet":
         """Some of the spectra, by their places."""
         names, places = ([of[one] for one in kept] for of in (self.names, self.name_places))
-        amounts = tuple(
-            one._replace(
-                cells=[one.cells[at] for at in kept], places=[one.places[at] for at in kept]
-            )
-            for one in self.amounts
-        )
+        amounts = tuple(one.at(kept) for one in self.amounts)
         values = self.values[np.array(kept, dtype=np.int64)]
         return replace(self, names=names, name_places=places, values=values, amounts=amounts)
+
+    def apart(self, unknown: Sequence[int], amount: str) -> "Sheet":
+        """The other spectra, with a note on those of unknown amount, which stay beside them."""
+        if not len(unknown):
+            return self
+        others = [at for at in range(len(self.names)) if at not in {*unknown}]
+        names = ", ".join(self.names[at] for at in unknown[:10])
+        more = f" and {len(unknown) - 10} more" if len(unknown) > 10 else ""
+        note = f"spectra without a {amount} are unknowns: {names}{more}"
+        understood = self.understood.also(notes=(note,))
+        left = replace(self.at(unknown), amounts=())
+        return replace(self.at(others), unknown=left, understood=understood)
 
     def cell_place(self, spectrum: int, wavelength: int) -> str:
         """Where a value stands, for messages."""
@@ -191,17 +204,17 @@ def places_called(names: Sequence[str], wanted: str) -> list[int]:
 
 def joined_amounts(
     samples: list[dict[str, str]], places: list[str], *, is_sure: bool
-) -> tuple[Amount, ...]:
+) -> tuple[Labels, ...]:
     """Amounts of spectra of which each tells its own.
 
     Args:
         samples: cells by header, of every spectrum.
         places: where each spectrum stands, for messages.
-        is_sure: as of an `Amount`.
+        is_sure: as of `Labels`.
     """
     headers = dict.fromkeys(header for sample in samples for header in sample)
     return tuple(
-        Amount(header, [sample.get(header, "") for sample in samples], places, is_sure)
+        Labels(header, [sample.get(header, "") for sample in samples], places, is_sure)
         for header in headers
     )
 
@@ -276,29 +289,27 @@ Row = tuple[int, list[str]]
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class Cells:
     """Cells of a table, before it is known which way its spectra run.
-
-    Attributes:
-        headings: rows of the header from top to bottom, at least one; the last is `header`.
-        rows: rows below them, all equally wide.
-        decimal: decimal mark of all columns but the first, which has points.
-        understood: how the file was understood.
-        signal: what the header says was measured; None if it does not say.
-        preamble: lines above the table.
-        across: whether the header is known to be an axis, beside columns about samples.
 
     Raises:
         SpectraError: a header or a first cell is too long.
     """
 
     headings: list[Row]
+    """Rows of the header from top to bottom, at least one; the last is `header`."""
     rows: list[Row]
+    """Rows below them, all equally wide."""
     decimal: Decimal
+    """Decimal mark of all columns but the first, which has points."""
     understood: Understood
+    """How the file was understood."""
     signal: str | None = None
+    """What the header says was measured; None if it does not say."""
     preamble: tuple[str, ...] = ()
+    """Lines above the table."""
     across: bool = False
+    """Whether the header is known to be an axis, beside columns about samples."""
 
     def __post_init__(self) -> None:
         _require_short([*(cell for _, cells in self.headings for cell in cells), *self.column(0)])
@@ -325,6 +336,15 @@ class Grid:
     def column(self, column: int) -> list[str]:
         """Texts of one column."""
         return [cells[column] for _, cells in self.rows]
+
+    def only(self, columns: Sequence[int], skipped: str) -> "Cells":
+        """Some of its columns, and a remark for people on what is left out."""
+        above, below = (
+            [(row, [cells[at] for at in columns]) for row, cells in part]
+            for part in (self.headings, self.rows)
+        )
+        understood = self.understood.also(skipped=(skipped,))
+        return replace(self, headings=above, rows=below, understood=understood)
 
     def column_of_numbers(self, column: int) -> Float[np.ndarray, "row"]:
         """Numbers of one column, NaN where a cell is empty.
@@ -378,7 +398,24 @@ def to_number(text: str, decimal: Decimal = ".") -> float | None:
         return None
 
 
-def require_columns(count: int) -> None:
+def is_word(cell: str) -> bool:
+    """Whether a cell is a word that stands in place of no number."""
+    is_number = OVERFLOW.fullmatch(cell) or cell.lower() in EMPTY or to_number(cell) is not None
+    return cell[:1].isalpha() and not is_number
+
+
+def require_binary(path: Path) -> None:
+    """Refuse what is no file, or larger than `LARGEST_BINARY`.
+
+    Raises:
+        SpectraError: it is larger.
+        OSError: it cannot be read.
+    """
+    if require_file(path).stat().st_size > LARGEST_BINARY:
+        raise SpectraError(f"found more than {LARGEST_BINARY} bytes, expected a smaller file")
+
+
+def require_few_columns(count: int) -> None:
     """Refuse a table of more than `MOST_COLUMNS` columns.
 
     Raises:

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 FLAT, STEEP = 3, 20.0
 """Fewest equal values of a flat top, and the rounding steps by which no rounded band falls."""
 
-BAND = 0.05
+BAND_SHARE = 0.05
 """Signal of a band, as a share of the range of all values."""
 
 
@@ -29,16 +29,19 @@ def flat_tops(values: Float[np.ndarray, "spectrum wavelength"]) -> Iterator[tupl
 
 
 def stuck(
-    levels: Float[np.ndarray, "spectrum"], values: Float[np.ndarray, "spectrum wavelength"]
+    values: Float[np.ndarray, "spectrum wavelength"],
+    levels: Float[np.ndarray, "spectrum"] | None,
 ) -> Bool[np.ndarray, "spectrum wavelength"]:
-    """Whether finite values are those of a detector at its ceiling, or of a dark one."""
+    """Whether finite values are of a detector at its ceiling, or, at known levels, a dark one."""
     found = np.zeros(values.shape, dtype=bool)
     for spectrum, _ in flat_tops(values):
         found[spectrum] = values[spectrum] == values[spectrum].max()
+    if levels is None:
+        return found
     same = values == np.median(values, axis=1, keepdims=True)
     # A blank may well be zero throughout.
     for spectrum in np.flatnonzero((same.mean(axis=1) > 0.5) & (levels > levels.min())).tolist():
-        band = np.abs(values - np.median(values[spectrum])) > BAND * np.ptp(values)
+        band = np.abs(values - np.median(values[spectrum])) > BAND_SHARE * np.ptp(values)
         sides = levels < levels[spectrum], levels > levels[spectrum]
         seen = np.all([band[side].any(axis=0) for side in sides if side.any()], axis=0)
         if same[spectrum].all() or (same[spectrum] & seen).sum() >= FLAT:

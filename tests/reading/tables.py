@@ -1,5 +1,7 @@
 """One series of spectra, and the tables that people and instruments make of it."""
 
+import re
+
 import numpy as np
 
 from geonode.config import SpectraParameters
@@ -27,9 +29,9 @@ def parameters(**changes):
     return SpectraParameters.model_validate(values | changes)
 
 
-def wide(names=NAMES, corner="wavelength_nm", axis=AXIS):
+def wide(names=NAMES, corner="wavelength_nm", axis=AXIS, spectra=SPECTRA):
     """One column a spectrum."""
-    rows = zip(axis, SPECTRA.T, strict=True)
+    rows = zip(axis, spectra.T, strict=True)
     return [[corner, *names], *([f"{at:g}", *(f"{v:g}" for v in row)] for at, row in rows)]
 
 
@@ -46,9 +48,14 @@ def long(header=("concentration", "wavelength_nm", "absorbance"), names=NAMES, o
     return [[row[place] for place in order] for row in [header, *rows[::-1]]]
 
 
-def above(*rows):
+def above(*rows, spectra=SPECTRA):
     """One column a spectrum, below other rows than its header."""
-    return [*rows, *wide()[1:]]
+    return [*rows, *wide(spectra=spectra)[1:]]
+
+
+def numbers(rows):
+    """Cells of which texts of numbers are numbers."""
+    return [[float(c) if re.fullmatch(r"[0-9.]+", str(c)) else c for c in row] for row in rows]
 
 
 def text(rows, mark=",", point="."):

@@ -1,8 +1,6 @@
 """What a reader is asked for, and files of every kind but awkward text."""
 
-import struct
 import unicodedata
-import warnings
 
 import numpy as np
 import pytest
@@ -254,6 +252,7 @@ def test_names_of_samples_have_blanks_and_signs(file, mark):
         ),
         ("name,conc\na,0\nb,5 ppm\nc,10 ppb\nd,20\n", "in ppb and in ppm"),
         ("name,conc\na,0\nb,5\nc,\nd,20\n", "found 3 concentrations, expected 4 to 50"),
+        ("name,conc\na,?\nb,-\nc,\nd,unknown\n", "found no spectrum with a conc, expected some"),
         ("a,b,c\n1,2,3\n2,3,4\n", r"b\.csv: .*found the columns 'a', 'b', 'c', expected name and"),
     ],
 )
@@ -359,66 +358,3 @@ def test_axes_that_cannot_be_one_are_refused(file, axis, message):
     values = [*SPECTRA[:3], np.ones(len(axis))]
     with pytest.raises(SpectraError, match=message):
         read_table(file(cary(PPB, [AXIS] * 3 + [axis], values)))
-
-
-# SPC, as bytes that are packed by hand from the description of the format
-
-
-def spc(values, exponent=-128, of_one=-128):
-    header = struct.pack("<BBBbIddI", 0, 0x4B, 0, exponent, len(values), 400, 430, 1)
-    header += struct.pack("<BBB", 3, 2, 0)
-    one = struct.pack("<BbHfffIIf", 0, of_one, 0, 0.0, 0.0, 0.0, 0, 0, 0.0)
-    kinds = "f" if -128 in (exponent, of_one) else "i"
-    scale = 1 if kinds == "f" else 2.0 ** (32 - exponent)
-    numbers = (v if kinds == "f" else round(v * scale) for v in values)
-    body = struct.pack(f"<{len(values)}{kinds}", *numbers)
-    return header.ljust(512, b"\0") + one.ljust(32, b"\0") + body
-
-
-def old_spc(spectra, exponent=2, flags=0, points=None, ends=(400, 430)):
-    points = points or len(spectra[0])
-    head = struct.pack("<BBhfffBB", flags, 0x4D, exponent, points, *ends, 3, 2).ljust(224, b"\0")
-    for at, values in enumerate(spectra):
-        head += struct.pack("<BbHff", 0, exponent, at, 5 + at, 6 + at).ljust(32, b"\0")
-        for value in values:
-            high, low = divmod(round(value * 2 ** (32 - exponent)), 2**16)
-            head += struct.pack("<h", high) + (b"" if flags & 1 else struct.pack("<H", low))
-    return head
-
-
-def test_spc_files_of_the_old_format_are_read(tmp_path, file):
-    for name, values in zip(NAMES, SPECTRA, strict=True):
-        (tmp_path / f"As_{name}ppb.spc").write_bytes(old_spc([values[::-1]], ends=(430, 400)))
-    assert_series(read_table(tmp_path), "ppb", rtol=1e-8)
-    several = read_spectra(file(old_spc(-SPECTRA, flags=4) + b"\0" * 9, "several.spc"))
-    assert several.names == ["5", "6", "7", "8"]
-    np.testing.assert_allclose(several.values, -SPECTRA, rtol=1e-8)
-    short = read_spectra(file(old_spc(-SPECTRA[:1], flags=1), "short.spc"))
-    np.testing.assert_allclose(short.values, -SPECTRA[:1], atol=2**-14)
-
-
-@pytest.mark.parametrize("exponent", [-128, 2])
-def test_spc_files_are_read(tmp_path, exponent):
-    for name, values in zip(NAMES, SPECTRA, strict=True):
-        content = spc(values, exponent=exponent, of_one=exponent)
-        (tmp_path / f"As_{name}ppb.spc").write_bytes(content)
-    assert_series(read_table(tmp_path), "ppb", rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (old_spc(SPECTRA[:1])[:-1], "bytes of spectra of 4 points.*old format.* as are there"),
-        (old_spc(SPECTRA[:2]), "old format"),  # of one, by its flags
-        (old_spc(SPECTRA[:1], flags=0x80), "flags 0x80"),
-        (old_spc(SPECTRA[:1], points=np.nan), "spectra of nan points"),
-        (spc(SPECTRA[0])[:-9], "found no SPC file|bytes of 1 spectra"),
-        (spc(SPECTRA[0], exponent=3, of_one=1), "exponents 3 and 1"),
-        (b"no SPC", "found no header of an SPC file"),
-        (spc([*SPECTRA[0][:-1], np.nan]), "found NaN or infinity"),
-    ],
-)
-def test_spc_files_that_are_not_read_are_refused(file, content, message):
-    with pytest.raises(SpectraError, match=message), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        read_spectra(file(content, "a.spc"))

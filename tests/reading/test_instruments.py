@@ -118,7 +118,7 @@ def test_repeated_names_are_scans_and_samples_without_an_amount_are_left_out(fil
     inspection = inspect_file(file("\n".join(rows)))
     assert [len(scans) for scans in inspection.table.scans] == [2, 1, 1, 1]
     np.testing.assert_array_equal(inspection.table.scans[0], SPECTRA[:2])
-    assert "spectra without a fat: e" in inspection.text()
+    assert "spectra without a fat are unknowns: e" in inspection.text()
     twice = cary(["0 ppb", "0 ppb", "10 ppb", "20 ppb"])
     with pytest.raises(SpectraError, match="found 3 concentrations"):
         read_table(file(twice))
@@ -293,7 +293,9 @@ def test_words_beside_samples_and_wells_are_left_out_or_named(file):
     with pytest.raises(SpectraError, match=message):
         read_table(file(rows))
     last = [[*row[:3], *row[4:], row[3]] for row in ROWS_WITH_WORDS]
-    assert_series(read_table(file(text([["conc_ppb", *HEADER, "remark"], *last]))), "ppb", "1")
+    found = inspect_file(file(text([["conc_ppb", *HEADER, "remark"], *last])))
+    assert_series(found.table, "ppb", "1")
+    assert found.sheet.understood.skipped == ("columns remark",)
     wells = "Well,Type,Conc (ppb),Wavelength (nm),Abs\n" + "".join(
         f"A{place},M{place},{level:g},{at:g},{value:g}\n"
         for place, (level, values) in enumerate(zip(LEVELS, SPECTRA, strict=True))

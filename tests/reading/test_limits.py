@@ -15,13 +15,13 @@ from tests.reading.tables import PLAIN
 
 
 def test_a_text_may_be_as_long_as_the_limit(file, monkeypatch):
-    monkeypatch.setattr(text, "MOST_LINES", 5)
+    monkeypatch.setattr(text, "MOST_TEXT_LINES", 5)
     path = file(PLAIN)
     assert len(read_table(path).axis) == 4
     assert len(text.read_text(path, largest=len(PLAIN))[0]) == 5
     with pytest.raises(SpectraError, match=f"found more than {len(PLAIN) - 1} bytes"):
         text.read_text(path, largest=len(PLAIN) - 1)
-    monkeypatch.setattr(text, "MOST_LINES", 4)
+    monkeypatch.setattr(text, "MOST_TEXT_LINES", 4)
     with pytest.raises(SpectraError, match="bytes or 4 lines, expected at most that"):
         read_table(path)
 

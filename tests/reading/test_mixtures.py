@@ -8,7 +8,7 @@ import xarray
 
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_spectra, read_table
+from geonode.reading.files import Choices, read_spectra, read_table, read_unknown_beside
 from geonode.reading.series_file import read_measured
 
 AXIS = np.array([400, 410, 420, 430])
@@ -185,6 +185,32 @@ def test_samples_without_an_amount_are_left_out_and_said(tmp_path, table, known,
     found = read(tmp_path, *((changed,) if known is None else (table, changed)))
     np.testing.assert_array_equal(found.amounts, np.delete(AMOUNTS, 2, axis=0))
     assert "samples without all amounts left out: s2" in caplog.text
+
+
+def test_samples_without_any_amount_are_unknowns(tmp_path, caplog):
+    changed = second().astype(object)
+    changed.loc[changed["sample"] == "s2", ["Cu (ppm)", "Zn (ppm)"]] = "unknown"
+    found = read(tmp_path, spectra(), changed)
+    np.testing.assert_array_equal(found.amounts, np.delete(AMOUNTS, 2, axis=0))
+    assert "spectra without a known amount are unknowns: s2" in caplog.text
+    beside = read_unknown_beside(
+        tmp_path / "a.csv", choices=Choices(concentrations=tmp_path / "b.csv")
+    )
+    assert beside.names == ["s2"]
+    np.testing.assert_array_equal(beside.values, SIGNAL[2:3])
+
+
+def test_wavelengths_at_which_a_detector_was_at_its_ceiling_are_masked(tmp_path, caplog):
+    axis = np.arange(400.0, 440)
+    bands = np.exp(-(((axis - [[412.0], [428.0]]) / 6) ** 2))
+    signal = np.minimum(AMOUNTS @ bands, 7.0)
+    table = pd.DataFrame(np.c_[AMOUNTS, signal], columns=["y_Cu", "y_Zn", *map(str, axis)])
+    table.to_csv(tmp_path / "a.csv", index=False)
+    for missing in ("refuse", "mask"):
+        found = read_measured(spectra_parameters(tmp_path / "a.csv", missing=missing))
+        out = (signal == 7.0).any(axis=0) & (missing == "mask")
+        np.testing.assert_array_equal(found.axis, axis[~out])
+        assert "one number at sample row 4 (" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ from geonode.reading.headers import level, wavelength
 from geonode.reading.layouts.table_place import FIRST_ROWS, Place, grid_of
 from geonode.reading.sheet import (
     LONGEST_NAME,
+    Cells,
     Decimal,
-    Grid,
     Row,
     Understood,
-    require_columns,
+    require_few_columns,
     to_number,
 )
 from geonode.spectra.arrays import require_values
@@ -43,7 +43,7 @@ Numbered = list[tuple[int, str]]
 """Lines with the numbers of their rows, counted from 1."""
 
 
-def read_delimited(path: Path, *, of_names: bool = False) -> Grid:
+def read_delimited(path: Path, *, of_names: bool = False) -> Cells:
     """Cells of a text file; blanks part names and amounts only if nothing else does.
 
     Raises:
@@ -61,7 +61,7 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Grid:
         )
     first = lines[:_FIRST_LINES]
     delimiter = _delimiter(first, clear=True, of_names=of_names) or _delimiter(lines) or ","
-    rows = _rows(lines, delimiter)
+    rows = _rows_of_lines(lines, delimiter)
     cells = [row for _, row in Place.of(rows, delimiter, of_names=of_names).table]
     decimal = _decimal_mark(cells, delimiter)
     if delimiter != ",":
@@ -72,18 +72,20 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Grid:
         encoding=encoding,
         notes=(LOOK_AT_SIGNS,) if encoding == "Windows-1252" else (),
     )
-    remarks = _rows([(number, line.lstrip("# \t")) for number, line in comments], delimiter)
+    remarks = _rows_of_lines(
+        [(number, line.lstrip("# \t")) for number, line in comments], delimiter
+    )
     return grid_of(
         rows, decimal, about, even=True, comments=remarks, mark=delimiter, of_names=of_names
     )
 
 
-def _rows(lines: Iterable[tuple[int, str]], delimiter: str) -> list[Row]:
+def _rows_of_lines(lines: Iterable[tuple[int, str]], delimiter: str) -> list[Row]:
     """Rows of cells without blanks around them; a line of delimiters alone has none."""
     rows, count = [], 0
     for number, line in lines:
         cells = [cell.strip() for cell in _parted(line, delimiter)]
-        require_columns(len(cells))
+        require_few_columns(len(cells))
         count += len(cells) if any(cells) else 0
         require_values(count)
         rows.append((number, cells if any(cells) else []))
@@ -102,16 +104,7 @@ def _parted(line: str, delimiter: str) -> list[str]:
 
 
 def _delimiter(lines: Numbered, *, clear: bool = False, of_names: bool = False) -> str | None:
-    """The delimiter that comes closest to a table; None if all leave one cell a row.
-
-    Args:
-        lines: lines of a file, or the first of them.
-        clear: whether it must be clear where the table is.
-        of_names: as of `read_delimited`.
-
-    Raises:
-        SpectraError: two are as close, and part the lines into other cells.
-    """
+    """The delimiter that comes closest to a table; None if all leave one cell a row."""
     found: dict[str, tuple[float, list[list[str | float | None]]]] = {}
     tabs = False
     for delimiter in DELIMITERS:
@@ -119,14 +112,14 @@ def _delimiter(lines: Numbered, *, clear: bool = False, of_names: bool = False) 
             continue
         if delimiter == " " and of_names and found:
             break
-        place = Place.of(_rows(lines, delimiter), delimiter, of_names=of_names)
+        place = Place.of(_rows_of_lines(lines, delimiter), delimiter, of_names=of_names)
         rows = [cells for _, cells in place.table[: FIRST_ROWS + 1]]
         if delimiter == "\t":
             tabs = all(len(cells) > 1 for cells in rows)
         # Two tabs are no blanks.
         parts = bool(rows) and len(rows[0]) > 1 and not (tabs and delimiter == " ")
         if parts and (place.is_clear or not clear):
-            found[delimiter] = _fit(rows, delimiter)
+            found[delimiter] = _score(rows, delimiter)
     if not found:
         return None
     best = max(fit for fit, _ in found.values())
@@ -140,7 +133,7 @@ def _delimiter(lines: Numbered, *, clear: bool = False, of_names: bool = False) 
     return first
 
 
-def _fit(rows: list[list[str]], delimiter: str) -> tuple[float, list[list[str | float | None]]]:
+def _score(rows: list[list[str]], delimiter: str) -> tuple[float, list[list[str | float | None]]]:
     """Score of the first rows as a table (2: all is right), and what they say."""
     decimal = _decimal_mark(rows, delimiter)
     header, *body = rows
@@ -166,10 +159,7 @@ def _decimal_mark(rows: list[list[str]], delimiter: str) -> Decimal:
 
 
 def _marked(cells: list[str]) -> Iterator[str]:
-    """Numbers among cells with a comma or a point; of levels and wavelengths the number.
-
-    A comma in a name is none of these: 2,4-D is no level.
-    """
+    """Numbers among cells with a comma or a point; of levels and wavelengths the number."""
     for text in cells:
         if ("," in text or "." in text) and len(text) <= LONGEST_NAME:
             if _WITH_MARKS.fullmatch(text):
@@ -185,10 +175,8 @@ def _is_named_number(text: str) -> bool:
 
 
 def _refuse_groups(rows: list[list[str]]) -> None:
-    """Refuse commas or points that may all be decimal marks, or all part thousands.
-
-    Between commas a point is a decimal mark: who parts thousands by points writes decimal commas.
-    """
+    """Refuse commas or points that may all be decimal marks, or all part thousands."""
+    # Between commas a point is a decimal mark: who parts thousands by points writes commas.
     for mark, word in ((",", "comma"), (".", "point")):
         example = None
         for number in (number for cells in rows for number in _marked(cells)):

@@ -6,14 +6,21 @@ openpyxl unpacks whatever a workbook claims to hold, so its parts are measured f
 import re
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from geonode.errors import SpectraError
 from geonode.reading.formats.number_formats import Units, scale_shown, units_shown, with_units
-from geonode.reading.layouts.table_place import filled_columns, grid_of, trimmed
-from geonode.reading.levels import numbered
-from geonode.reading.sheet import LONGEST_NAME, Grid, Row, Understood, require_columns
+from geonode.reading.headers import role
+from geonode.reading.layouts.table_place import (
+    filled_columns,
+    grid_of,
+    trimmed,
+    without_notes_beside,
+)
+from geonode.reading.levels import with_scan_marks
+from geonode.reading.sheet import LONGEST_NAME, Cells, Row, Understood, require_few_columns
 from geonode.spectra.arrays import MOST_VALUES
 
 LARGEST_WORKBOOK = 2**27
@@ -22,7 +29,7 @@ LARGEST_WORKBOOK = 2**27
 LARGEST_PART = 2**20
 """Bytes of any part of it but cells and texts."""
 
-MOST_ROWS = 2**20
+MOST_SHEET_ROWS = 2**20
 """Rows of a sheet, as in Excel."""
 
 # Parts that openpyxl does not open where it only reads cells.
@@ -34,7 +41,7 @@ _HIDDEN = re.compile(r'\shidden="(?:1|true)"')
 _HIDDEN_ROW = re.compile(r'<(?:\w+:)?row\b(?=[^>]*\shidden="(?:1|true)")[^>]*\sr="(\d{1,7})"')
 _COLUMNS = re.compile(r"<(?:\w+:)?col\b[^>]*>")
 _ENDS = re.compile(r'\s(?:min|max)="(\d{1,5})"')
-_FORMULA = re.compile(
+_FORMULA_CELL = re.compile(
     r'<(?:\w+:)?c\b[^>]*\sr="([A-Z]{1,3})(\d{1,7})"[^>]*>\s*<(?:\w+:)?f\b(?:[^>]*/>|[^>]*>[^<]*<[^>]*>)'
     r"\s*(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v></(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
 )
@@ -42,13 +49,16 @@ _MERGED = re.compile(r'<(?:\w+:)?mergeCell\b[^>]*\sref="([A-Z]{1,3}\d{1,7}:[A-Z]
 _CELLS = ("xl/worksheets/", "xl/sharedstrings.xml")
 
 
-def read_excel(path: Path, sheet: str | None = None, *, of_names: bool = False) -> Grid:
+def read_excel(
+    path: Path, sheet: str | None = None, *, of_names: bool = False, beside: str | None = None
+) -> Cells:
     """Cells of a workbook; of formulas, the values that Excel stored last.
 
     Args:
         path: the workbook.
         sheet: name of the sheet to read; None: the only one that is not empty.
         of_names: whether it is a table of names and amounts.
+        beside: a sheet that is not asked for.
 
     Raises:
         SpectraError: the workbook is damaged, too large or empty, several sheets are filled and
@@ -56,31 +66,13 @@ def read_excel(path: Path, sheet: str | None = None, *, of_names: bool = False) 
             than the cells hold, or several units.
         OSError: it cannot be read.
     """
-    from openpyxl.reader.excel import ExcelReader  # noqa: PLC0415 - only for workbooks
-
-    _require_small(path)
-    try:
-        with path.open("rb") as file:
-            reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
-            reader.read()
-            filled = [
-                one
-                for one in reader.wb.worksheets
-                if any(value is not None for row in _rows(one) for value, _ in row)
-            ]
-            chosen = [one for one in filled if sheet in (None, one.title)]
-            if len(chosen) == 1:
-                parts = {one.name: part.target for one, part in reader.parser.find_sheets()}
-                xml = reader.archive.read(parts[chosen[0].title]).decode("utf-8", "replace")
-                return _grid(chosen[0], _Marks.of(xml), of_names=of_names)
-            names = ", ".join(repr(one.title) for one in filled)
-    except SpectraError:
-        raise
-    except Exception as error:  # openpyxl raises anything where a part is damaged
-        raise SpectraError(
-            f"found a workbook that cannot be read ({error!r:.80}), expected one as Excel writes "
-            "it; save it anew, or as .csv"
-        ) from error
+    with _opened(path) as (reader, filled):
+        chosen = [one for one in filled if one.title != beside and sheet in (None, one.title)]
+        if len(chosen) == 1:
+            parts = {one.name: part.target for one, part in reader.parser.find_sheets()}
+            xml = reader.archive.read(parts[chosen[0].title]).decode("utf-8", "replace")
+            return _grid(chosen[0], _Marks.of(xml), of_names=of_names)
+        names = ", ".join(repr(one.title) for one in filled)
     if not filled:
         raise SpectraError("found no cells in any sheet, expected a table in one")
     if sheet is not None:
@@ -90,13 +82,44 @@ def read_excel(path: Path, sheet: str | None = None, *, of_names: bool = False) 
     )
 
 
-def _require_small(path: Path) -> None:
-    """Refuse what is no workbook, or unpacks to more than a table needs.
+def sheet_of_levels(path: Path) -> str | None:
+    """The one of several filled sheets that is called concentrations; None: there is none, or two.
 
     Raises:
-        SpectraError: it is, or is compressed in a way that cannot be unpacked block by block.
-        OSError: it cannot be read.
+        SpectraError, OSError: as `read_excel`.
     """
+    with _opened(path) as (_, filled):
+        called = [one.title for one in filled if role(one.title) == "concentration"]
+        return called[0] if len(called) == 1 < len(filled) else None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, list[Any]]]:
+    """A workbook, and its sheets that have cells."""
+    from openpyxl.reader.excel import ExcelReader  # noqa: PLC0415 - only for workbooks
+
+    _require_small(path)
+    try:
+        with path.open("rb") as file:
+            reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
+            reader.read()
+            filled = [one for one in reader.wb.worksheets if _has_cells(one)]
+            yield reader, filled
+    except SpectraError:
+        raise
+    except Exception as error:  # openpyxl raises anything where a part is damaged
+        raise SpectraError(
+            f"found a workbook that cannot be read ({error!r:.80}), expected one as Excel writes "
+            "it; save it anew, or as .csv"
+        ) from error
+
+
+def _has_cells(sheet: Any) -> bool:
+    return any(value is not None for row in _rows_of_sheet(sheet) for value, _ in row)
+
+
+def _require_small(path: Path) -> None:
+    """Refuse what is no workbook, or unpacks to more than a table needs."""
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
@@ -129,23 +152,19 @@ def _require_at_most(most: int, found: int, what: str) -> None:
         )
 
 
-def _rows(sheet: Any) -> Iterator[tuple[tuple[Any, str | None], ...]]:
+def _rows_of_sheet(sheet: Any) -> Iterator[tuple[tuple[Any, str | None], ...]]:
     """Values and units of the rows, whatever dimensions the sheet claims."""
     sheet.reset_dimensions()
     cells = 0
     for number, row in enumerate(sheet.iter_rows(), start=1):
         cells += len(row)
-        _require_at_most(MOST_ROWS, number, "rows")
+        _require_at_most(MOST_SHEET_ROWS, number, "rows")
         _require_at_most(MOST_VALUES, cells, "cells with the empty ones")
-        yield tuple(_value(cell) for cell in row)
+        yield tuple(_value_and_unit(cell) for cell in row)
 
 
-def _value(cell: Any) -> tuple[Any, str | None]:
-    """Value of a cell, and the unit that its format shows.
-
-    Raises:
-        SpectraError: the format shows another number, or units that depend on its size.
-    """
+def _value_and_unit(cell: Any) -> tuple[Any, str | None]:
+    """Value of a cell, and the unit that its format shows."""
     if not isinstance(cell.value, int | float):
         return cell.value, None
     scale, units = scale_shown(cell.number_format), units_shown(cell.number_format)
@@ -159,19 +178,16 @@ def _value(cell: Any) -> tuple[Any, str | None]:
 
 
 class _Marks(NamedTuple):
-    """What the XML of a sheet says and openpyxl leaves out where it only reads cells.
-
-    Attributes:
-        hidden: rows and columns that Excel does not show, for people.
-        not_computed: cells of formulas without a saved value, by row.
-        merged: place of the first cell of a range of one row, and its width, by row.
-        tall: last row of a range of one column, by its first row and its place.
-    """
+    """What the XML of a sheet says and openpyxl leaves out where it only reads cells."""
 
     hidden: list[str]
+    """Rows and columns that Excel does not show, for people."""
     not_computed: dict[int, str]
+    """Cells of formulas without a saved value, by row."""
     merged: dict[int, list[tuple[int, int]]]
+    """Place of the first cell of a range of one row, and its width, by row."""
     tall: dict[int, dict[int, int]]
+    """Last row of a range of one column, by its first row and its place."""
 
     @classmethod
     def of(cls, xml: str) -> "_Marks":
@@ -188,7 +204,7 @@ class _Marks(NamedTuple):
         hidden = [f"rows {', '.join(map(str, rows[:5]))}"] if rows else []
         hidden += [f"columns {', '.join(columns[:5])}"] if columns else []
         not_computed: dict[int, str] = {}
-        for cell, row in _FORMULA.findall(xml):
+        for cell, row in _FORMULA_CELL.findall(xml):
             not_computed.setdefault(int(row), cell + row)
         merged: dict[int, list[tuple[int, int]]] = {}
         tall: dict[int, dict[int, int]] = {}
@@ -205,21 +221,21 @@ class _Marks(NamedTuple):
         cells = list(cells)
         for left, width in self.merged.get(number, []):
             if 0 < left < len(cells) and cells[left]:
-                cells[left : left + width] = numbered([cells[left]] * width)
+                cells[left : left + width] = with_scan_marks([cells[left]] * width)
         return cells
 
 
-def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Grid:
+def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Cells:
     """The table of a sheet, without the empty cells at its edges."""
     rows: list[Row] = []
     units: Units = {}
     width = 0
     last_row: dict[int, int] = {}  # of ranges of one column, whose first cell is that of all rows
-    for number, found in enumerate(_rows(sheet), start=1):
-        cells = trimmed([_text(value) for value, _ in found])
+    for number, found in enumerate(_rows_of_sheet(sheet), start=1):
+        cells = trimmed([_text_of_cell(value) for value, _ in found])
         units |= {(number, at): unit for at, (_, unit) in enumerate(found) if unit is not None}
         width = max(width, len(cells))
-        require_columns(width)
+        require_few_columns(width)
         cells = marks.filled(number, cells)
         for at, last in last_row.items():
             if number <= last and at < min(len(cells), len(rows[-1][1])):
@@ -227,11 +243,12 @@ def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Grid:
         last_row |= marks.tall.get(number, {})
         rows.append((number, cells))
         _require_at_most(MOST_VALUES, width * len(rows), "cells")
+    rows, beside = without_notes_beside(rows)
     place_of = {column: at for at, column in enumerate(filled_columns(rows))}
     rows = [(number, [cells[at] for at in place_of if at < len(cells)]) for number, cells in rows]
-    units = {(row, place_of[at]): unit for (row, at), unit in units.items()}
+    units = {(row, place_of[at]): unit for (row, at), unit in units.items() if at in place_of}
     notes = tuple(f"hidden in the sheet, and read: {hidden}" for hidden in marks.hidden)
-    understood = Understood(f"Excel workbook, sheet {sheet.title!r}", notes=notes)
+    understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=beside, notes=notes)
     grid = grid_of(rows, ".", understood, of_names=of_names)
     lost = [marks.not_computed[row] for row in grid.row_numbers if row in marks.not_computed]
     if lost:
@@ -242,7 +259,7 @@ def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Grid:
     return with_units(grid, units)
 
 
-def _text(value: Any) -> str:
+def _text_of_cell(value: Any) -> str:
     """Text of a cell; of a number, the shortest that reads back as exactly it."""
     text = "" if value is None else str(value)
     if len(text) > LONGEST_NAME:

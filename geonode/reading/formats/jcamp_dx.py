@@ -29,12 +29,12 @@ from geonode.spectra.arrays import require_values
 from geonode.spectra.table import shortest
 from geonode.storage.seal import require_file
 
-SUFFIXES = (".jdx", ".dx", ".jcamp")
+JCAMP_SUFFIXES = (".jdx", ".dx", ".jcamp")
 
-LONGEST_LINE = 1024
+LONGEST_JCAMP_LINE = 1024
 """Characters of a line or a label; the standard has lines of 80."""
 
-LARGEST_TEXT = 2**23
+LARGEST_JCAMP = 2**23
 """Bytes of a file."""
 
 MOST_POINTS = 2**20
@@ -45,9 +45,9 @@ HALF = 0.51
 
 _POINTS = ("XYDATA", "XYPOINTS")
 _TEXTS = ("TITLE", "CONCENTRATIONS", "DATATYPE", "XUNITS", "YUNITS")
-_NUMBERS = ("NPOINTS", "FIRSTX", "LASTX", "DELTAX", "XFACTOR", "YFACTOR", "FIRSTY")
+_NUMBER_LABELS = ("NPOINTS", "FIRSTX", "LASTX", "DELTAX", "XFACTOR", "YFACTOR", "FIRSTY")
 _COMPONENT = re.compile(r"\(([^(),]*),([^(),]+),([^(),]+)\)")
-_SCAN_MARK = re.compile(r".*(__r[0-9]+)", re.DOTALL)
+_MARK_IN_TITLE = re.compile(r".*(__r[0-9]+)", re.DOTALL)
 
 # A letter stands for a sign and a first digit: of a value, of a difference (d), or of a repeat
 # count (r). An exponent has a sign, as the letter E alone is the digit 5.
@@ -110,7 +110,7 @@ class _Block:
             (text,) = self.components.values()
         elif (number := _to_number(text)) is not None:
             text = shortest(number)
-        mark = _SCAN_MARK.fullmatch(self.texts.get("TITLE", ""))
+        mark = _MARK_IN_TITLE.fullmatch(self.texts.get("TITLE", ""))
         return text + (mark[1] if mark else "")
 
     @property
@@ -213,7 +213,7 @@ def read_jcamp(path: Path) -> Sheet:
         SpectraError: it is damaged or holds no spectra, or their axes or units differ.
         OSError, UnicodeDecodeError: it cannot be read.
     """
-    blocks = list(_blocks(read_text(require_file(path), LONGEST_LINE, LARGEST_TEXT)[0]))
+    blocks = list(_blocks(read_text(require_file(path), LONGEST_JCAMP_LINE, LARGEST_JCAMP)[0]))
     places = [f"block {number}" for number in range(1, len(blocks) + 1)]
     if not blocks or any(block.points is None for block in blocks):
         raise SpectraError("found a block without XYDATA or XYPOINTS, expected JCAMP-DX spectra")
@@ -261,11 +261,7 @@ def read_jcamp(path: Path) -> Sheet:
 
 
 def _blocks(lines: list[str]) -> Iterator[_Block]:
-    """Blocks of a file but those that only link others.
-
-    Raises:
-        SpectraError: a label is too long, or a block has points twice or no end.
-    """
+    """Blocks of a file but those that only link others."""
     block, label = _Block(), ""
     for number, found in enumerate([*lines, "##TITLE="], start=1):
         line = found.partition("$$")[0].strip()
@@ -280,27 +276,21 @@ def _blocks(lines: list[str]) -> Iterator[_Block]:
                 yield block
             if label in ("TITLE", "END"):
                 block = _Block()
-            if label in _TEXTS + _NUMBERS + _POINTS:
+            if label in _TEXTS + _NUMBER_LABELS + _POINTS:
                 block.texts[label] = text.strip()
         elif label in _POINTS and line:
             block.lines.append((number, line))
         elif label in _TEXTS and line:
             block.texts[label] = f"{block.texts[label]} {line}".strip()
-            if len(block.texts[label]) > LONGEST_LINE:
+            if len(block.texts[label]) > LONGEST_JCAMP_LINE:
                 raise SpectraError(
                     f"line {number}: found {label} of {len(block.texts[label])} characters, "
-                    f"expected at most {LONGEST_LINE}; shorten it"
+                    f"expected at most {LONGEST_JCAMP_LINE}; shorten it"
                 )
 
 
 def _ordinates(number: int, line: str, most: int) -> tuple[float, list[float], bool]:
-    """X and ordinates of a line, and whether the last of them is a difference.
-
-    Args:
-        number: number of the line, for messages.
-        line: the line.
-        most: limit of repeated ordinates.
-    """
+    """X and ordinates of a line, and whether the last of them is a difference."""
     spaced = _PACKED.sub(" ", _DECIMAL_COMMA.sub(".", line))
     tokens = (spaced if _EXPONENT.search(line) else spaced.translate(_LETTERS)).split()
     numbers = [to_number(token.lstrip("dr")) for token in tokens]

@@ -16,9 +16,8 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 
 from geonode.errors import ArtifactError, SpectraError
-from geonode.reading.headers import UNITS, Role, role
-from geonode.reading.layouts.layout import is_marked_amount
-from geonode.reading.sheet import Amount, Sheet, Understood, require_columns
+from geonode.reading.headers import UNITS, Role, is_marked_amount, role
+from geonode.reading.sheet import Labels, Sheet, Understood, require_few_columns
 from geonode.spectra.arrays import MOST_VALUES, require_values
 from geonode.spectra.table import shortest
 from geonode.storage.zarr_metadata import require_own_files, require_plain
@@ -130,7 +129,7 @@ def sheet_of_arrays(data: Any, kind: str) -> Sheet:
             raise SpectraError(f"found no coordinate {dim!r}, expected one for every dimension")
     if data[at_axis].dtype.kind not in "fiu":
         raise SpectraError(f"found {data[at_axis].dtype} on the axis, expected numbers")
-    require_columns(data.sizes[of_names])
+    require_few_columns(data.sizes[of_names])
     numbers = np.asarray(values.transpose(of_names, *replicates, at_axis), np.float64)
     names, places, spectra, samples = [], [], [], []
     labels = data[of_names].values.tolist()
@@ -143,10 +142,10 @@ def sheet_of_arrays(data: Any, kind: str) -> Sheet:
             spectra.append(spectrum)
             samples.append(number - 1)
     axis = np.asarray(data[at_axis].values, np.float64)
-    unit = _unit(data[at_axis])
+    unit = _unit_of_array(data[at_axis])
     is_concentration = roles[of_names] == "concentration"
-    concentration_unit = _unit(data[of_names]) if is_concentration else "1"
-    signal, signal_unit = str(values.attrs.get("long_name", name)), _unit(values)
+    concentration_unit = _unit_of_array(data[of_names]) if is_concentration else "1"
+    signal, signal_unit = str(values.attrs.get("long_name", name)), _unit_of_array(values)
     return Sheet(
         names=names,
         axis=axis,
@@ -159,13 +158,13 @@ def sheet_of_arrays(data: Any, kind: str) -> Sheet:
         of_samples=not is_concentration,
         concentration_unit=None if concentration_unit == "1" else concentration_unit,
         signal=signal if signal_unit == "1" else f"{signal} ({signal_unit})",
-        amounts=() if is_concentration else _amounts(data, of_names, samples, roles),
+        amounts=() if is_concentration else _amounts_beside(data, of_names, samples, roles),
     )
 
 
-def _amounts(
+def _amounts_beside(
     data: Any, of_names: Any, samples: list[int], roles: dict[str, Role | None]
-) -> tuple[Amount, ...]:
+) -> tuple[Labels, ...]:
     """Amounts of the samples of spectra, one of each substance."""
     found = []
     for name, variable in data.variables.items():
@@ -178,17 +177,20 @@ def _amounts(
             or any(roles[dim] in ("axis", "replicate") for dim in others)
         ):
             continue
-        require_columns(variable.size)
+        require_few_columns(variable.size)
         values = np.asarray(variable.transpose(of_names, ...).values, np.float64)
         labels = [str(one) for one in data[others[0]].values] if others else [str(name)]
-        unit, places = _unit(variable), [f"{name}, {of_names} {one + 1}" for one in samples]
+        unit, places = (
+            _unit_of_array(variable),
+            [f"{name}, {of_names} {one + 1}" for one in samples],
+        )
         for label, amounts in zip(labels, values.reshape(len(values), -1).T, strict=True):
             cells = [shortest(float(amounts[sample])) for sample in samples]
-            found.append(Amount(label if unit == "1" else f"{label} ({unit})", cells, places))
+            found.append(Labels(label if unit == "1" else f"{label} ({unit})", cells, places))
     return tuple(found)
 
 
-def _unit(array: Any) -> str:
+def _unit_of_array(array: Any) -> str:
     """Unit of an array, "1" where it has none."""
     return str(array.attrs.get("units") or "1")
 

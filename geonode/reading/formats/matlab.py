@@ -12,17 +12,16 @@ import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.reading.formats.labelled_arrays import errors_explained, sheet_of_arrays
-from geonode.reading.headers import axis_header, role
-from geonode.reading.layouts.layout import is_marked_amount
-from geonode.reading.sheet import Amount, Sheet
+from geonode.reading.headers import axis_header, is_marked_amount, role
+from geonode.reading.sheet import Labels, Sheet, require_binary
 from geonode.spectra.arrays import require_values
 from geonode.spectra.table import shortest
-from geonode.storage.seal import require_file
 
-LARGEST_FILE = 2**27
-"""Bytes of a file."""
-
-_NUMBERS = ("double", "single", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32)))
+_NUMBER_TYPES = (
+    "double",
+    "single",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32)),
+)
 _WAY_OUT = "save a matrix of spectra, its wavelengths and its concentrations alone, with -v7"
 
 
@@ -65,7 +64,7 @@ def read_matlab(path: Path) -> Sheet:
     data["wavelength"].attrs = {"units": unit, "long_name": called}
     sheet = sheet_of_arrays(data, "MATLAB")
     amounts = [
-        Amount(
+        Labels(
             name,
             [shortest(float(one)) for one in vector],
             [f"{name}, number {number}" for number in range(1, len(spectra) + 1)],
@@ -81,11 +80,10 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     """Arrays of numbers of a file, by name."""
     from scipy.io import loadmat, whosmat  # noqa: PLC0415 - few files need it
 
-    if require_file(path).stat().st_size > LARGEST_FILE:
-        raise SpectraError(f"found more than {LARGEST_FILE} bytes, expected a smaller file")
+    require_binary(path)
     try:
         with errors_explained("MATLAB file of an earlier version than 7.3"):
-            held = [(name, shape) for name, shape, kind in whosmat(path) if kind in _NUMBERS]
+            held = [(name, shape) for name, shape, kind in whosmat(path) if kind in _NUMBER_TYPES]
             require_values(sum(int(np.prod(shape, dtype=object)) for _, shape in held))
             found = loadmat(path, variable_names=[name for name, _ in held])
             return {name: np.asarray(found[name]) for name, _ in held}

@@ -17,7 +17,7 @@ from geonode.reading.headers import (
     role,
     wavelength,
 )
-from geonode.reading.sheet import Grid, to_number
+from geonode.reading.sheet import Cells, to_number
 
 Units = dict[tuple[int, int], str]
 """Units of numbers by row, as `Row` counts them, and place in it."""
@@ -55,7 +55,7 @@ def units_shown(number_format: str) -> frozenset[str]:
     return frozenset(text for text in found if re.search(r"[^\W\d_]|%", text))
 
 
-def with_units(grid: Grid, units: Units) -> Grid:
+def with_units(grid: Cells, units: Units) -> Cells:
     """A table with the units of levels at the levels, and that of the axis in the header.
 
     Raises:
@@ -101,11 +101,7 @@ def with_units(grid: Grid, units: Units) -> Grid:
 
 
 def _one_unit(units: Units) -> str:
-    """The unit of some numbers.
-
-    Raises:
-        SpectraError: there are two.
-    """
+    """The unit of some numbers."""
     (row, at), unit = next(iter(units.items()))
     for (row_2, at_2), other in units.items():
         if other != unit:

@@ -16,21 +16,17 @@ from pathlib import Path
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.reading.sheet import Sheet, Understood
+from geonode.reading.sheet import Sheet, Understood, require_binary
 from geonode.spectra.arrays import require_values
 from geonode.spectra.common_axis import on_common_axis
-from geonode.storage.seal import require_file
 
-LARGEST_FILE = 2**27
-"""Bytes of a file."""
-
-MOST_SPECTRA = 10_000
+MOST_SPC_SPECTRA = 10_000
 """Spectra of a file."""
 
 FLOATS = -0x80
 """Exponent that marks floating-point numbers."""
 
-AXES = {
+SPC_AXES = {
     "XNMETR": ("wavelength", "nm"),
     "XUMETR": ("wavelength", "um"),
     "XWAVEN": ("wavenumber", "cm-1"),
@@ -62,8 +58,7 @@ def read_spc(path: Path) -> Sheet:
     from spc_io import SPC  # noqa: PLC0415 - few files need it
     from spc_io.low_level import SpcRaw  # noqa: PLC0415
 
-    if require_file(path).stat().st_size > LARGEST_FILE:
-        raise SpectraError(f"found more than {LARGEST_FILE} bytes, expected a smaller file")
+    require_binary(path)
     content = path.read_bytes()
     if content[1:2] == b"\x4d":
         content = _renewed(content)
@@ -90,7 +85,7 @@ def read_spc(path: Path) -> Sheet:
     if any(not np.isfinite(one).all() for one in (*axes, *values)):
         raise SpectraError("found NaN or infinity, expected finite numbers")
     axis, spectra, notes = on_common_axis(axes, values, places)
-    axis_name, axis_unit = AXES.get(kind, ("axis", "1"))
+    axis_name, axis_unit = SPC_AXES.get(kind, ("axis", "1"))
     return Sheet(
         names=names if len(names) > 1 else [path.stem],
         axis=axis,
@@ -116,7 +111,9 @@ def _require_header(content: bytes) -> None:
         )
     points, spectra = (int.from_bytes(content[at : at + 4], "little") for at in (4, 24))
     own_axes = 0x40 & content[0]  # each spectrum has its own axis, and its points stand elsewhere
-    if not 1 <= spectra <= MOST_SPECTRA or (not own_axes and 2 * points * spectra > len(content)):
+    if not 1 <= spectra <= MOST_SPC_SPECTRA or (
+        not own_axes and 2 * points * spectra > len(content)
+    ):
         raise SpectraError(
             f"found {len(content)} bytes of {spectra} spectra of {points} points, expected as many "
             "as are there; export the file again"
@@ -126,17 +123,13 @@ def _require_header(content: bytes) -> None:
 
 
 def _renewed(content: bytes) -> bytes:
-    """A file of the old format in the new one.
-
-    Raises:
-        SpectraError: it has other numbers than it claims, or than the old format has.
-    """
+    """A file of the old format in the new one."""
     head, rest = content[:_OLD_HEADER].ljust(_OLD_HEADER, b"\0"), content[_OLD_HEADER:]
     flags, _, exponent, points, first, last, x, y, year = struct.unpack("<BBhfffBBH", head[:20])
     is_short, is_multiple = bool(flags & 0x01), bool(flags & 0x04)
     is_known = not flags & 0xC0 and -0x80 < exponent < 0x80 and 1 <= points < 2**24
     size = _OF_ONE + (2 if is_short else 4) * int(points) if is_known else len(content)
-    count = min(len(rest) // size, MOST_SPECTRA + 1 if is_multiple else 1)
+    count = min(len(rest) // size, MOST_SPC_SPECTRA + 1 if is_multiple else 1)
     if not count or points != int(points) or rest[count * size :].strip(b"\0\x1a"):
         raise SpectraError(
             f"found {len(content)} bytes of spectra of {points:g} points, flags {flags:#x}, "

@@ -13,7 +13,7 @@ from geonode.errors import SpectraError
 LARGEST_TEXT = 2**27
 """Bytes of a file."""
 
-MOST_LINES = 2**21
+MOST_TEXT_LINES = 2**21
 """Lines of a file."""
 
 LONGEST_LINE = 2**20
@@ -42,10 +42,10 @@ def read_text(
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding, content = "UTF-16", content.decode("utf-16").encode()
     ends = content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
-    if len(content) > largest or ends > MOST_LINES:
+    if len(content) > largest or ends > MOST_TEXT_LINES:
         raise SpectraError(
-            f"found more than {largest} bytes or {MOST_LINES} lines, expected at most that; read "
-            "the spectra from several files"
+            f"found more than {largest} bytes or {MOST_TEXT_LINES} lines, expected at most that; "
+            "read the spectra from several files"
         )
     lines = content.removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)
     if b"\0" in content or any(len(line) >= longest for line in lines):

@@ -11,10 +11,11 @@ from collections import defaultdict
 from dataclasses import replace
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import UNITS, labelled_level, level, role
+from geonode.reading.headers import UNITS, is_marked_amount, labelled_level, level, role
 from geonode.reading.layouts.columns import OneColumn, OneSpectrum
-from geonode.reading.layouts.layout import Asked, is_marked_amount
+from geonode.reading.layouts.layout import Asked
 from geonode.reading.layouts.long import OneRowAValue
+from geonode.reading.layouts.naming import named_spectra
 from geonode.reading.layouts.pairs import TwoColumnsEach
 from geonode.reading.layouts.rows import (
     FEWEST_EVEN,
@@ -26,7 +27,7 @@ from geonode.reading.layouts.rows import (
     why_rows,
 )
 from geonode.reading.layouts.table_place import counts_rows
-from geonode.reading.sheet import Grid, Sheet, to_number
+from geonode.reading.sheet import Cells, Sheet, to_number
 from geonode.spectra.table import FEWEST_WAVELENGTHS
 
 Layout = OneSpectrum | TwoColumnsEach | OneRowAValue | OneRow | OneColumn
@@ -48,7 +49,7 @@ _WELL_ROW = re.compile("[A-P]")
 _WELL = re.compile("[A-P][0-9]{1,2}")
 
 
-def sheet_of(grid: Grid, asked: Asked) -> Sheet:
+def sheet_of(grid: Cells, asked: Asked) -> Sheet:
     """The spectra of a table.
 
     Args:
@@ -76,7 +77,7 @@ def sheet_of(grid: Grid, asked: Asked) -> Sheet:
             "are the spectra; write wavelength_nm (one column a spectrum) or concentration (one "
             "row)"
         )
-    sheet = chosen.sheet(grid, asked)
+    sheet = named_spectra(chosen.long(grid, asked), asked)
     if asked.series:
         refuse_matrix(grid, sheet)
     said = [f"{chosen.name}: {fits[chosen].reason}"]
@@ -89,12 +90,8 @@ def sheet_of(grid: Grid, asked: Asked) -> Sheet:
     return replace(sheet, understood=understood)
 
 
-def _refuse_without_a_header(grid: Grid, asked: Asked) -> None:
-    """Refuse columns of numbers without a header, and wells read at one wavelength.
-
-    Raises:
-        SpectraError: the first header is a number, or empty above what may be an axis.
-    """
+def _refuse_without_a_header(grid: Cells, asked: Asked) -> None:
+    """Refuse columns of numbers without a header, and wells read at one wavelength."""
     header, row = grid.header, f"row {grid.header_row}"
     wells = all(_WELL_ROW.fullmatch(cell) for cell in grid.column(0)) and len(grid.rows) > 0
     if wells and [to_number(name) for name in header[1:]] == [*range(1, len(header))]:
@@ -113,7 +110,7 @@ def _refuse_without_a_header(grid: Grid, asked: Asked) -> None:
         )
 
 
-def _without_index(grid: Grid) -> Grid:
+def _without_index(grid: Cells) -> Cells:
     """A table without a first column that counts rows, where the second one begins the table."""
     header = grid.header
     bare = header[0].strip().lower()
@@ -122,19 +119,13 @@ def _without_index(grid: Grid) -> Grid:
     named = role(header[1]) is not None or (to_number(header[1]) is None and header[1])
     if not named or (bare not in ("", "unnamed: 0") and role(header[1]) is None):
         return grid
-    above, below = (
-        [(row, cells[1:]) for row, cells in part] for part in (grid.headings, grid.rows)
-    )
-    understood = grid.understood.also(skipped=("column 1 (counts rows)",))
-    return replace(grid, headings=above, rows=below, understood=understood)
+    return grid.only(range(1, len(header)), "column 1 (counts rows)")
 
 
-def _without_prefixes(grid: Grid, asked: Asked) -> Grid:
-    """A table whose headers `X400`, as R writes them, `wl1`, `E_-0.9` or `A_400nm` are numbers.
-
-    Beside samples they are an axis. Those of another word than one for an axis are so only if there
-    are many and the first column is none; so are `X1` to `X20`. Names of unknown spectra stay.
-    """
+def _without_prefixes(grid: Cells, asked: Asked) -> Cells:
+    """A table whose headers `X400`, as R writes them, `wl1`, `E_-0.9` or `A_400nm` are numbers."""
+    # Beside samples they are an axis; those of another word than one for an axis only if there
+    # are many and the first column is none; so are X1 to X20. Names of unknown spectra stay.
     header = grid.header
     groups: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
     for at, name in enumerate(header):

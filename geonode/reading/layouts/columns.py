@@ -22,11 +22,11 @@ from geonode.reading.headers import (
     role,
     same_unit,
 )
-from geonode.reading.layouts.layout import Asked, Fit, axis_of
-from geonode.reading.layouts.rows import corner_parts, direction, in_order, refuse_turned
+from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable, axis_of
+from geonode.reading.layouts.rows import corner_parts, direction, refuse_turned, runs_one_way
 from geonode.reading.layouts.table_place import counts_rows
-from geonode.reading.levels import numbered
-from geonode.reading.sheet import Grid, Sheet, places_called, to_number
+from geonode.reading.levels import with_scan_marks
+from geonode.reading.sheet import NOT_KNOWN, Cells, Labels, is_word, places_called, to_number
 
 _OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I)
 """Lines above a spectrum whose units are not of its axis."""
@@ -37,35 +37,32 @@ class OneSpectrum:
 
     name = "two columns, one spectrum"
 
-    def fit(self, grid: Grid, asked: Asked) -> Fit:  # noqa: ARG002
+    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:  # noqa: ARG002
         """Two columns, of which the first ascends or descends, or channels without a header."""
         if len(grid.header) != 2 and grid.understood.header_rows:
-            return Fit(False, f"there are {len(grid.header)} columns")
+            return LayoutFit(False, f"there are {len(grid.header)} columns")
         if len(grid.headings) > 1 or role(grid.header[0]) in ("axis", "concentration", "other"):
-            return Fit(False, "the header says what the columns are")
-        if len(grid.rows) < 2 or not in_order(grid.column(0)):
-            return Fit(False, "the first column does not ascend or descend throughout")
-        return Fit(True, "two columns, of which the first ascends or descends, and text around")
+            return LayoutFit(False, "the header says what the columns are")
+        if len(grid.rows) < 2 or not runs_one_way(grid.column(0)):
+            return LayoutFit(False, "the first column does not ascend or descend throughout")
+        return LayoutFit(
+            True, "two columns, of which the first ascends or descends, and text around"
+        )
 
-    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
+    def long(self, grid: Cells, asked: Asked) -> LongTable:
         """The spectrum, with the unit of the axis from the text above where it is named there."""
         name, *signals = grid.header
         header = name or "axis"
         if axis_header(header)[1] == "1" and (unit := unit_in(grid.preamble)):
-            header = f"{name or 'axis'} ({unit})"
-        names = [header, *(signal or asked.called for signal in signals)]
-        found = OneColumn().sheet(replace(grid, headings=[(grid.header_row, names)]), asked)
-        if len(signals) == 1:
-            return found
+            header = f"{header} ({unit})"
         wanted = places_called(signals, asked.target or "")
         at = wanted[0] if len(wanted) == 1 else 0
+        called = signals[at] if len(signals) == 1 or wanted else ""
         others = ", ".join(signals[:at] + signals[at + 1 :])
-        return replace(
-            found.at([at]),
-            names=[signals[at] if wanted else asked.called],
-            understood=found.understood.also(skipped=(f"channels {others}",)),
-            signal=signals[at],
-        )
+        if others:
+            grid = replace(grid.only([0, at + 1], f"channels {others}"), signal=signals[at])
+        names = (grid.header_row, [header, called or asked.called])
+        return OneColumn().long(replace(grid, headings=[names]), asked)
 
 
 def unit_in(preamble: tuple[str, ...]) -> str | None:
@@ -88,80 +85,93 @@ class OneColumn:
 
     name = "one column a spectrum"
 
-    def fit(self, grid: Grid, asked: Asked) -> Fit:
+    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:
         """As `direction` finds; a header of several rows is always above columns."""
         if len(grid.headings) > 1:
-            return Fit(True, "the header has several rows")
+            return LayoutFit(True, "the header has several rows")
         way, reason = direction(grid, asked)
-        return Fit(way == "columns", reason)
+        return LayoutFit(way == "columns", reason)
 
-    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
-        """The spectra."""
+    def long(self, grid: Cells, asked: Asked) -> LongTable:
+        """The spectra, and the names above them; columns of remarks are left out."""
+        grid, amounts = _without_remarks(grid), list[Labels]()
         if len(grid.headings) > 1:
-            grid = merged(grid, series=asked.series)
+            grid, amounts = merged(grid, series=asked.series)
         elif asked.series:
             refuse_turned(grid, rows=False)
         of_rows, of_columns = corner_parts(grid.header[0])
         if role(of_rows) in ("concentration", "other"):  # of the headers beside it
             of_rows, of_columns = "axis", of_rows
         names = grid.header[1:]
-        for column, name in enumerate(names, start=2):
+        places = [grid.place(column) for column in range(2, len(names) + 2)]
+        for place, name in zip(places, names, strict=True):
             if role(name) == "axis":
                 raise SpectraError(
-                    f"{grid.place(column)}: found a second axis, {name!r}, expected one axis in "
+                    f"{place}: found a second axis, {name!r}, expected one axis in "
                     "the first column and one column a spectrum"
                 )
         axis_name, unit = axis_header(of_rows)
         rows = [f"row {row}" for row in grid.row_numbers]
-        places = [f"{row}, column {grid.header[0]!r}" for row in rows]
         values = grid.numbers(range(1, len(grid.header)))
-        axis, unit = axis_of(grid.column(0), places, unit)
-        return Sheet(
-            names=names,
+        axis, unit = axis_of(
+            grid.column(0), [f"{row}, column {grid.header[0]!r}" for row in rows], unit
+        )
+        return LongTable(
+            labels=[Labels("sample" if amounts else of_columns, names, places), *amounts],
             axis=axis,
             axis_name=axis_name,
             axis_unit=unit,
-            values=values.T,
-            name_places=[grid.place(column) for column in range(2, len(names) + 2)],
             axis_places=rows,
+            values=values.T,
             understood=grid.understood,
-            concentration_unit=concentration_header(of_columns)[1],
             signal=grid.signal,
-            columns=True,
+            columns=not amounts,
         )
+
+
+def _without_remarks(grid: Cells) -> Cells:
+    """A table without columns of words that no concentration stands above."""
+    words = []
+    for at, name in enumerate(grid.header[1:], start=1):
+        cells = [cell for cell in grid.column(at) if cell]
+        if cells and all(map(is_word, cells)) and not (level(name) or labelled_level(name)):
+            words.append(at)
+    kept = [at for at in range(len(grid.header)) if at not in words]
+    if not words or len(kept) < 2:
+        return grid
+    return grid.only(kept, f"columns {', '.join(grid.header[at] for at in words)}")
 
 
 # headers of several rows
 
 
 class Heading(NamedTuple):
-    """One row of a header.
-
-    Attributes:
-        number: number of the row.
-        corner: its first cell.
-        cells: the others.
-    """
+    """One row of a header."""
 
     number: int
+    """Number of the row."""
     corner: str
+    """Its first cell."""
     cells: list[str]
+    """The others."""
 
     @property
     def is_of_units(self) -> bool:
         """Whether it names units, or one signal, above every spectrum."""
-        if all(_unit(cell) for cell in self.cells):
+        if all(_unit_of_cell(cell) for cell in self.cells):
             return True
         return len({*self.cells}) == 1 and bool(self.cells[0]) and not self.is_of_levels
 
     @property
     def is_of_levels(self) -> bool:
-        """Whether every cell is a concentration."""
-        return all(level(cell) or labelled_level(cell) for cell in self.cells)
+        """Whether every cell is a concentration, or unknown in a row that is called so."""
+        is_called = role(self.corner) == "concentration"
+        known = [cell for cell in self.cells if not (is_called and cell.lower() in NOT_KNOWN)]
+        return bool(known) and all(level(cell) or labelled_level(cell) for cell in known)
 
 
-def merged(grid: Grid, *, series: bool) -> Grid:
-    """A table with a header of one row above one column a spectrum.
+def merged(grid: Cells, *, series: bool) -> tuple[Cells, list[Labels]]:
+    """A table with a header of one row above one column a spectrum, and amounts of some spectra.
 
     Args:
         grid: a table whose header has several rows.
@@ -172,8 +182,10 @@ def merged(grid: Grid, *, series: bool) -> Grid:
     """
     rows = [Heading(number, cells[0], cells[1:]) for number, cells in grid.headings]
     others = [row for row in rows if not row.is_of_units] or rows[:1]
-    signals = (row.cells[0] for row in rows if row not in others and not _unit(row.cells[0]))
-    signal = next(signals, grid.signal)
+    signals = (
+        row.cells[0] for row in rows if row not in others and not _unit_of_cell(row.cells[0])
+    )
+    signal, amounts = next(signals, grid.signal), list[Labels]()
     chosen = _concentrations(others) if series else None
     if chosen is None:
         named = [row for row in others if all(row.cells)] or others  # labels may be of some columns
@@ -189,17 +201,17 @@ def merged(grid: Grid, *, series: bool) -> Grid:
             for cell, unit in zip(found.cells, units, strict=True)
         ]
         names = next((row.cells for row in others if row != found), None)
-        if names and len({*zip(names, cells, strict=True)}) == len(cells):
-            cells = numbered(cells)  # different samples of one concentration
-    return replace(grid, headings=[(found.number, [_axis(rows), *cells])], signal=signal)
+        if names and any(cell.lower() in NOT_KNOWN for cell in cells):
+            places = [f"row {found.number}, column {at}" for at in range(2, len(cells) + 2)]
+            amounts, cells = [Labels("concentration", cells, places)], names
+        elif names and len({*zip(names, cells, strict=True)}) == len(cells):
+            cells = with_scan_marks(cells)  # different samples of one concentration
+    header = found.number, [_axis_of_headings(rows), *cells]
+    return replace(grid, headings=[header], signal=signal), amounts
 
 
 def _concentrations(rows: list[Heading]) -> Heading | None:
-    """The row of concentrations; None if there is none.
-
-    Raises:
-        SpectraError: two rows may be it, or the only one numbers samples.
-    """
+    """The row of concentrations; None if there is none."""
     levels = [
         row for row in rows if row.is_of_levels and role(row.corner) not in ("about", "replicate")
     ]
@@ -234,7 +246,7 @@ def _concentrations(rows: list[Heading]) -> Heading | None:
 def _units(rows: list[Heading]) -> list[str | None]:
     """Unit of each concentration, from rows of the header and from their first cells."""
     headers = [[cell.partition("__r")[0] for cell in row.cells] for row in rows]
-    said = [[_unit(concentration_header(one)[1] or one) for one in row] for row in headers]
+    said = [[_unit_of_cell(concentration_header(one)[1] or one) for one in row] for row in headers]
     said += [[concentration_header(row.corner)[1]] * len(row.cells) for row in rows]
     found: list[str | None] = [None] * len(rows[0].cells)
     for units in said:
@@ -249,13 +261,13 @@ def _units(rows: list[Heading]) -> list[str | None]:
     return found
 
 
-def _unit(cell: str) -> str | None:
+def _unit_of_cell(cell: str) -> str | None:
     """The unit of a concentration that a cell is; per cent alone may be that of the spectra."""
     bare = cell.strip().strip("()[]")
     return bare if bare not in ("", "%") and re.fullmatch(CONCENTRATION_UNIT, bare) else None
 
 
-def _axis(rows: list[Heading]) -> str:
+def _axis_of_headings(rows: list[Heading]) -> str:
     """Name of the axis, with its unit from another row if it has none."""
     corners = [row.corner for row in rows]
     units = [bare for corner in corners if (bare := corner.strip("()[]")).lower() in UNITS]

@@ -1,7 +1,7 @@
-"""What layouts of a table share.
+"""What layouts of a table share, and the long table that each of them makes.
 
 A layout is a class with a `name` for people, `fit` (whether a table is laid out so, and why or why
-not), and `sheet` (the spectra of a table that is).
+not), and `long` (the long table of one that is).
 """
 
 from collections.abc import Sequence
@@ -12,29 +12,50 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import concentration_header, wavelength
+from geonode.reading.headers import wavelength
+from geonode.reading.sheet import Labels, Understood
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Wishes with which a table is read.
-
-    Attributes:
-        series: whether its spectra should be named by concentrations rather than by names.
-        target: which amount to take where a table gives several; None: the only one.
-        called: name of a spectrum to which the table gives none.
-    """
+    """Wishes with which a table is read."""
 
     series: bool = False
+    """Whether its spectra should be named by concentrations rather than by names."""
     target: str | None = None
+    """Which amount to take where a table gives several; None: the only one."""
     called: str = "signal"
+    """Name of a spectrum to which the table gives none."""
 
 
-class Fit(NamedTuple):
+class LayoutFit(NamedTuple):
     """Whether a layout fits a table, and why or why not, for people."""
 
     fits: bool
     reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class LongTable:
+    """Values by spectrum and wavelength, and all texts about the spectra, whatever the layout was.
+
+    It is grouped by spectrum: a damaged axis of a wide table has to be seen before values are
+    sorted by it, and one row a value would need three times the memory.
+    """
+
+    labels: list[Labels]
+    """Texts about the spectra, in the order of the file."""
+    axis: Float[np.ndarray, "wavelength"]
+    axis_name: str
+    axis_unit: str
+    axis_places: list[str]
+    values: Float[np.ndarray, "spectrum wavelength"]
+    understood: Understood
+    signal: str | None = None
+    columns: bool = False
+    """Whether the only labels are headers of columns, which are names."""
+    counts: bool = False
+    """Whether these labels count the spectra."""
 
 
 def axis_of(
@@ -64,14 +85,3 @@ def axis_of(
             )
         axis[at], unit = found, own or unit
     return axis, unit
-
-
-def amount_name(header: str) -> str:
-    """Name of an amount without its unit, and without the `y_` of multivariate tables."""
-    bare = concentration_header(header)[0].strip()
-    return bare[2:] if is_marked_amount(bare) else bare
-
-
-def is_marked_amount(header: str) -> bool:
-    """Whether a header is that of an amount, as `y_protein` is."""
-    return len(header) > 2 and header[:2].lower() in ("y_", "y.", "y:")

@@ -6,15 +6,15 @@ from geonode.errors import SpectraError
 from geonode.reading.headers import (
     Role,
     axis_header,
-    concentration_header,
+    is_marked_amount,
     labelled_level,
     level,
     role,
 )
-from geonode.reading.layouts.layout import Asked, Fit, is_marked_amount
-from geonode.reading.layouts.rows import amount_texts, texts_of
-from geonode.reading.levels import numbered
-from geonode.reading.sheet import Amount, Grid, Sheet, to_number
+from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable
+from geonode.reading.layouts.naming import column_labels, with_unit_column
+from geonode.reading.levels import with_scan_marks
+from geonode.reading.sheet import Cells, to_number
 from geonode.spectra.arrays import require_values
 
 
@@ -23,7 +23,7 @@ class OneRowAValue:
 
     name = "one row a value"
 
-    def fit(self, grid: Grid, asked: Asked) -> Fit:  # noqa: ARG002
+    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:  # noqa: ARG002
         """Headers name one axis, and amounts or the sample."""
         header, roles = grid.header, [role(name) for name in grid.header]
         why_not = ""
@@ -40,9 +40,11 @@ class OneRowAValue:
         elif len({*(axis := grid.column(roles.index("axis")))}) == len(axis):
             # Spectra may be called sample and blank, but then the axis does not repeat itself.
             why_not = "no wavelength repeats itself"
-        return Fit(not why_not, why_not or "headers name an axis, what was measured there, a value")
+        return LayoutFit(
+            not why_not, why_not or "headers name an axis, what was measured there, a value"
+        )
 
-    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
+    def long(self, grid: Cells, asked: Asked) -> LongTable:
         """The spectra; a column of replicates numbers scans of one sample or of its amounts."""
         header, rows = grid.header, grid.row_numbers
         roles = _roles(grid)
@@ -66,15 +68,24 @@ class OneRowAValue:
         )
         of_series = asked.series and bool(amounts)  # samples of the same amounts are scans of them
         keys = [*(amounts if of_series or not sample else ()), *sample, *replicate]
-        texts = {at: (amount_texts if at in amounts else texts_of)(grid, at) for at in keys}
-        said = {cell: level(cell) or cell for of in texts.values() for cell in {*of}}  # 10 is 10.0
-        each = list(zip(*([said[cell] for cell in texts[at]] for at in keys), strict=True))
+        labels = {at: column_labels(grid, at) for at in {*keys, *sample, *amounts}}
+        units = [at for at, name in enumerate(header) if name.lower() in ("unit", "units")]
+        for at in amounts * bool(units):
+            texts = with_unit_column(labels[at].cells, grid.column(units[0]))
+            labels[at] = labels[at]._replace(cells=texts)
+        of_level = {cell: level(cell) or cell for at in keys for cell in {*labels[at].cells}}
+        each = list(zip(*([of_level[c] for c in labels[at].cells] for at in keys), strict=True))
         first = dict(zip(reversed(each), reversed(range(len(each))), strict=True))
         order = sorted(first.values())
         spectrum_of = {each[row]: place for place, row in enumerate(order)}
         spectra = [spectrum_of[key] for key in each]
-        names = [", ".join(texts[at][row] for at in sample or amounts) for row in order]
-        at_name = (sample or amounts)[0]
+        about = [labels[at].at(order) for at in (*sample, *amounts * (of_series or not sample))]
+        if not sample and (len(amounts) > 1 or not of_series):
+            joined = map(", ".join, zip(*(one.cells for one in about), strict=True))
+            about = [about[0]._replace(header="", cells=[*joined]), *about * of_series]
+        names = about[0].cells
+        if not of_series:
+            about[0] = about[0]._replace(cells=with_scan_marks(names))
         wavelengths = grid.column_of_numbers(at_axis := roles.index("axis"))
         wrong = np.flatnonzero(~np.isfinite(wavelengths))
         if wrong.size:
@@ -99,38 +110,25 @@ class OneRowAValue:
         unused = [at for at, one in enumerate(roles) if at in left or one == "about"]
         skipped = tuple(f"column {grid.header[at]!r}" for at in unused)
         scans = "samples are scans" if of_series and sample else ""
-        called = [at for at in amounts if _called(header[at]) == "concentration"]
-        return Sheet(
-            names=names if of_series else numbered(names),
+        return LongTable(
+            labels=about,
             axis=axis,
             axis_name=axis_name,
             axis_unit=axis_unit,
-            values=values,
-            name_places=[f"row {rows[row]}, column {at_name + 1}" for row in order],
             axis_places=[f"wavelength {value:.10g}" for value in axis],
+            values=values,
             understood=grid.understood.also(scans, skipped=skipped),
-            of_samples=bool(sample),
-            concentration_unit=None if of_series else concentration_header(header[at_name])[1],
             signal=header[at_value],
-            amounts=tuple(
-                Amount(
-                    header[at],
-                    [texts[at][row] for row in order],
-                    [f"row {rows[row]}, column {at + 1}" for row in order],
-                    at in (called or amounts),
-                )
-                for at in amounts * of_series
-            ),
         )
 
 
-def _called(header: str) -> Role | None:
+def _role_of_column(header: str) -> Role | None:
     return "concentration" if is_marked_amount(header) else role(header)
 
 
-def _roles(grid: Grid) -> list[Role | None]:
+def _roles(grid: Cells) -> list[Role | None]:
     """Roles of the columns; numbers that are the same in every row of a sample are amounts."""
-    roles = [_called(name) for name in grid.header]
+    roles = [_role_of_column(name) for name in grid.header]
     numbers = [at for at, one in enumerate(roles) if one is None and not _is_text(grid.column(at))]
     if "other" in roles and len(numbers) > 1:
         samples = grid.column(roles.index("other"))

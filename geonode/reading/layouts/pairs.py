@@ -4,10 +4,10 @@ import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import axis_header, role
-from geonode.reading.layouts.layout import Asked, Fit
+from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable
 from geonode.reading.layouts.table_place import counts_rows
-from geonode.reading.levels import numbered
-from geonode.reading.sheet import Grid, Row, Sheet
+from geonode.reading.levels import with_scan_marks
+from geonode.reading.sheet import Cells, Labels, Row
 from geonode.spectra.common_axis import on_common_axis
 
 
@@ -16,14 +16,14 @@ class TwoColumnsEach:
 
     name = "two columns a spectrum"
 
-    def fit(self, grid: Grid, asked: Asked) -> Fit:  # noqa: ARG002
+    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:  # noqa: ARG002
         """A row of the header names an axis above every second column."""
         row = _axis_row(grid)
         if row is None:
-            return Fit(False, "no row of the header names an axis above every second column")
-        return Fit(True, f"row {row[0]} names an axis above every second column")
+            return LayoutFit(False, "no row of the header names an axis above every second column")
+        return LayoutFit(True, f"row {row[0]} names an axis above every second column")
 
-    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
+    def long(self, grid: Cells, asked: Asked) -> LongTable:
         """The spectra on their common axis, without those of a baseline."""
         axis_row = _axis_row(grid) or grid.headings[-1]
         header_row, cells = axis_row
@@ -61,22 +61,22 @@ class TwoColumnsEach:
         )
         axis_name, axis_unit = axis_header(cells[0])
         skipped = (f"baselines: {', '.join(left)}",) if left else ()
-        return Sheet(
-            names=numbered(names) if asked.series else names,
+        places = [f"row {header_row}, column {2 * pair + 1}" for pair in pairs]
+        return LongTable(
+            labels=[Labels("", with_scan_marks(names) if asked.series else names, places)],
             axis=axis,
             axis_name=axis_name,
             axis_unit=axis_unit,
-            values=spectra,
-            name_places=[f"row {header_row}, column {2 * pair + 1}" for pair in pairs],
             axis_places=[f"wavelength {value:.10g}" for value in axis],
+            values=spectra,
             understood=grid.understood.also(skipped=skipped, notes=notes),
-            of_samples=counts_rows([*dict.fromkeys(names)]),
             signal=signal,
             columns=True,
+            counts=counts_rows([*dict.fromkeys(names)]),
         )
 
 
-def _axis_row(grid: Grid) -> Row | None:
+def _axis_row(grid: Cells) -> Row | None:
     """The row of the header that names an axis above every second column; None: there is none."""
     for number, cells in grid.headings:
         named = {cell.lower() for cell in cells[::2]}

@@ -9,18 +9,16 @@ import numpy as np
 from geonode.errors import SpectraError
 from geonode.reading.headers import (
     AXIS_OF_UNIT,
-    CONCENTRATION_UNIT,
     axis_header,
-    concentration_header,
+    is_marked_amount,
     level,
     role,
     wavelength,
-    with_point,
 )
-from geonode.reading.layouts.layout import Asked, Fit, axis_of, is_marked_amount
+from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable, axis_of
+from geonode.reading.layouts.naming import column_labels
 from geonode.reading.layouts.table_place import counts_rows
-from geonode.reading.levels import numbered
-from geonode.reading.sheet import EMPTY, Amount, Grid, Sheet, to_number
+from geonode.reading.sheet import Cells, Sheet, to_number
 from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS
 
 PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
@@ -49,7 +47,7 @@ def corner_parts(corner: str) -> tuple[str, str]:
     return corner, ""
 
 
-def direction(grid: Grid, asked: Asked) -> tuple[Way, str]:
+def direction(grid: Cells, asked: Asked) -> tuple[Way, str]:
     """Whether columns or rows are the spectra, and why: by the headers first, by sizes last.
 
     None if the table does not tell.
@@ -76,35 +74,35 @@ def direction(grid: Grid, asked: Asked) -> tuple[Way, str]:
     return found
 
 
-def _may_be_axis(grid: Grid) -> bool:
+def _may_be_axis(grid: Cells) -> bool:
     """Whether the first column may be an axis: row numbers beside what looks like one may not."""
     across = [to_number(name) or 0.0 for name in grid.header[1:]]
     is_axis = len(axis_columns(grid.header)) == len(across) and min(across) >= PLAUSIBLE["nm"][0]
     return not (is_index(grid) or (is_axis and counts_rows(grid.column(0))))
 
 
-def first_may_be_axis(grid: Grid) -> bool:
+def first_may_be_axis(grid: Cells) -> bool:
     """Whether the first column is in order and counts no rows; concentrations begin lower."""
     low, cells = PLAUSIBLE["nm"][0], grid.column(0)
     is_low = role(grid.header[0]) == "concentration" and any(
         (to_number(c) or 0) < low for c in cells
     )
-    return in_order(cells) and not is_low and not counts_rows(cells)
+    return runs_one_way(cells) and not is_low and not counts_rows(cells)
 
 
-def in_order(cells: Sequence[str]) -> bool:
+def runs_one_way(cells: Sequence[str]) -> bool:
     """Whether cells are numbers that ascend or descend."""
     numbers = [to_number(cell) for cell in cells]
     steps = np.diff([np.nan if number is None else number for number in numbers])
     return bool((steps > 0).all() or (steps < 0).all())
 
 
-def is_index(grid: Grid) -> bool:
+def is_index(grid: Cells) -> bool:
     """Whether the first column counts rows, from 0 or 1 on, below a name such as Index or No."""
     return grid.header[0].strip().lower() in INDEX_NAMES and counts_rows(grid.column(0))
 
 
-def why_rows(grid: Grid, asked: Asked) -> str:
+def why_rows(grid: Cells, asked: Asked) -> str:
     """Why the headers are an axis, beside columns about samples; empty if they need not be."""
     header, axis = grid.header, axis_columns(grid.header)
     about = [at for at in range(len(header)) if at not in axis]
@@ -114,7 +112,7 @@ def why_rows(grid: Grid, asked: Asked) -> str:
         "the headers are values of an axis with their unit": all(
             to_number(header[at]) is None for at in axis
         ),
-        "the headers are an axis, and the first column is none": not in_order(grid.column(0)),
+        "the headers are an axis, and the first column is none": not runs_one_way(grid.column(0)),
         f"{len(axis)} headers in order are an axis": len(axis) > MOST_LEVELS
         and (is_index(grid) or len(about) > 1),
     }
@@ -138,7 +136,7 @@ def axis_columns(header: Sequence[str]) -> range:
     return longest if (steps > 0).all() or (steps < 0).all() else range(0)
 
 
-def _said_of_samples(grid: Grid, about: Sequence[int], asked: Asked) -> int | None:
+def _said_of_samples(grid: Cells, about: Sequence[int], asked: Asked) -> int | None:
     """A column that can only be about samples; None if there is none."""
     for at in about:
         header, cells = grid.header[at], grid.column(at)
@@ -150,7 +148,7 @@ def _said_of_samples(grid: Grid, about: Sequence[int], asked: Asked) -> int | No
     return None
 
 
-def refuse_turned(grid: Grid, *, rows: bool) -> None:
+def refuse_turned(grid: Cells, *, rows: bool) -> None:
     """Refuse a first cell that names the axis where the levels are, or the levels where it is.
 
     Args:
@@ -186,7 +184,7 @@ def refuse_turned(grid: Grid, *, rows: bool) -> None:
         )
 
 
-def refuse_matrix(grid: Grid, sheet: Sheet) -> None:
+def refuse_matrix(grid: Cells, sheet: Sheet) -> None:
     """Refuse levels as even as excitation wavelengths, with which the signal rises and falls.
 
     Levels in even steps begin near zero, and the largest part of the variation of their spectra
@@ -220,15 +218,15 @@ class OneRow:
 
     name = "one row a spectrum"
 
-    def fit(self, grid: Grid, asked: Asked) -> Fit:
+    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:
         """As `direction` finds, below a header of one row."""
         if len(grid.headings) > 1:
-            return Fit(False, "the header has several rows")
+            return LayoutFit(False, "the header has several rows")
         way, reason = direction(grid, asked)
-        return Fit(way == "rows", reason)
+        return LayoutFit(way == "rows", reason)
 
-    def sheet(self, grid: Grid, asked: Asked) -> Sheet:
-        """The spectra, with the amounts of a series beside them."""
+    def long(self, grid: Cells, asked: Asked) -> LongTable:
+        """The spectra, and the columns beside them."""
         header = grid.header
         axis = axis_columns(header) or range(1, len(header))
         for at in axis[1:-1]:
@@ -242,83 +240,17 @@ class OneRow:
         about = [at for at in range(len(header)) if at not in axis]
         if asked.series and about == [0]:
             refuse_turned(grid, rows=True)
-        corner, of_columns = corner_parts(header[0])
-        axis_name, unit = axis_header(of_columns)
-        amounts = amounts_of(grid, about)
-        sure = [at for at, one in amounts.items() if one.is_sure]
-        is_named = not (sure and asked.series)
-        roles = {at: role(corner_parts(header[at])[0]) for at in about}
-        words = [at for at in about if any(to_number(cell) is None for cell in grid.column(at))]
-        named = [at for at in about if roles[at] == "other"]
-        named += [at for at in words if roles[at] is None and at not in sure]
-        unnamed = not is_named or len(sure) > 1 or is_marked_amount(header[about[0]])
-        at_names = named[0] if named else None if unnamed else about[0]
-        counts = len(about) == 1 and counts_rows(grid.column(about[0]))
-        rows = [f"row {row}" for row in grid.row_numbers]
-        names = rows if at_names is None else texts_of(grid, at_names)
-        if is_named and asked.series:
-            names = numbered(names)
-        places = [f"column {at + 1}" for at in axis]
-        values, unit = axis_of(
-            [header[at] for at in axis], [grid.place(at + 1) for at in axis], unit
-        )
-        others = [header[at] for at in about if at != at_names and at not in amounts]
-        told = corner if at_names == 0 else header[at_names or 0]
-        return Sheet(
-            names=names,
+        axis_name, unit = axis_header(corner_parts(header[0])[1])
+        texts, places = [header[at] for at in axis], [grid.place(at + 1) for at in axis]
+        values, unit = axis_of(texts, places, unit)
+        labels = [column_labels(grid, at) for at in about]
+        return LongTable(
+            labels=[one._replace(header=corner_parts(one.header)[0]) for one in labels],
             axis=values,
             axis_name=axis_name or AXIS_OF_UNIT[unit],
             axis_unit=unit,
+            axis_places=[f"column {at + 1}" for at in axis],
             values=grid.numbers(axis),
-            name_places=[f"{row}, column {(at_names or 0) + 1}" for row in rows],
-            axis_places=places,
-            understood=grid.understood.also(
-                skipped=(f"columns {', '.join(others)}",) if others else ()
-            ),
-            of_samples=counts or roles[at_names or about[0]] not in (None, "concentration"),
-            concentration_unit=concentration_header(told)[1] if is_named else None,
-            amounts=tuple(amounts.values()) if asked.series else (),
+            understood=grid.understood,
+            counts=len(about) == 1 and counts_rows(grid.column(about[0])),
         )
-
-
-def texts_of(grid: Grid, column: int) -> list[str]:
-    """Texts of one column, levels among them with a decimal point."""
-    cells = grid.column(column)
-    return cells if grid.decimal == "." else [with_point(cell) for cell in cells]
-
-
-def amount_texts(grid: Grid, column: int) -> list[str]:
-    """Texts of one column of amounts, with the units that a column called unit gives."""
-    cells = texts_of(grid, column)
-    named = [at for at, name in enumerate(grid.header) if name.lower() in ("unit", "units")]
-    return [
-        f"{cell} {unit}" if cell and re.fullmatch(CONCENTRATION_UNIT, unit) else cell
-        for cell, unit in zip(cells, grid.column(named[0]) if named else cells, strict=True)
-    ]
-
-
-def amounts_of(grid: Grid, about: Sequence[int]) -> dict[int, Amount]:
-    """Amounts in the columns of a table, by column.
-
-    Those that are called so are sure; without any, columns of numbers are that count no rows.
-
-    Args:
-        grid: one row a spectrum.
-        about: columns that are not of the axis.
-    """
-    header, found = [corner_parts(name)[0] for name in grid.header], {}
-    called = [
-        at for at in about if role(header[at]) == "concentration" or is_marked_amount(header[at])
-    ]
-    for at in about:
-        cells, means = amount_texts(grid, at), role(header[at])
-        if at not in called and (
-            means not in (None, "about")
-            or not header[at]
-            or not all(level(cell) or cell.lower() in EMPTY for cell in cells)
-        ):
-            continue
-        places = [f"row {row}, column {at + 1}" for row in grid.row_numbers]
-        is_sure = at in called or not (called or means or counts_rows(grid.column(at)))
-        found[at] = Amount(header[at], cells, places, is_sure)
-    return found

@@ -9,11 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import UNITS, level, role, with_point
-from geonode.reading.sheet import Decimal, Grid, Row, Understood, to_number
+from geonode.reading.sheet import Cells, Decimal, Row, Understood, is_word, to_number
 
 Kind = Literal["data", "paired", "lone", "named", "number", "text", "blank"]
 """Kind of a row: numbers throughout, or in every second cell, or in the first one before empty
@@ -30,17 +31,14 @@ _MARKS = re.compile(r'[,;\t| "]+')
 
 
 class Place(NamedTuple):
-    """The rows of a table among those of a file.
-
-    Attributes:
-        header: rows that may belong to its header, the last of which does; none where it has none.
-        body: rows below them, of which some may be blank.
-        is_clear: whether it is clear that they are the table, or else they are all rows.
-    """
+    """The rows of a table among those of a file."""
 
     header: list[Row]
+    """Rows that may belong to its header, the last of which does; none where it has none."""
     body: list[Row]
+    """Rows below them, of which some may be blank."""
     is_clear: bool
+    """Whether it is clear that they are the table, or else they are all rows."""
 
     @property
     def table(self) -> list[Row]:
@@ -57,25 +55,33 @@ class Place(NamedTuple):
         filled = [at for at, (_, cells) in enumerate(rows) if cells]
         rows = rows[filled[0] : filled[-1] + 1] if filled else []
         if of_names:
-            top = _header_of_names(rows)
-            return cls(list(rows[top : top + 1]), list(rows[top + 1 :]), True)
+            top, end = _ends_of_names(rows)
+            return cls(list(rows[top : top + 1]), list(rows[top + 1 : end]), True)
         found = _ends_of([kind_of_row(cells, mark) for _, cells in rows])
         if found is None:
             return cls(list(rows[:1]), list(rows[1:]), False)
         top, start, end = found
-        header, body = [row for row in rows[top:start] if row[1]], list(rows[start:end])
+        body = list(rows[start:end])
+        header = [_completed(row, body) for row in rows[top:start] if row[1]]
         if not _names_columns(header[-2:], body):
             header = _above_keys(header, body)
         return cls(header, body, True)
 
 
-def _header_of_names(rows: Sequence[Row]) -> int:
-    """Place of the row of words above names and amounts, behind a title and the last blank row."""
+def _ends_of_names(rows: Sequence[Row]) -> tuple[int, int]:
+    """Place of the row of words above names and amounts, and the end of these above any notes.
+
+    It names concentrations, or stands behind a title and the last blank row.
+    """
     amounts = [any(level(with_point(cell)) for cell in cells) for _, cells in rows]
-    above = range(max((at for at, is_one in enumerate(amounts) if is_one), default=0))
-    blank = max((at for at in above if not rows[at][1]), default=-1)
-    words = [at for at in above if not amounts[at] and sum(map(bool, rows[at][1])) > 1]
-    return [*(at for at in words if at > blank), *words, 0][0]
+    last = max((at for at, is_one in enumerate(amounts) if is_one), default=0)
+    blank = max((at for at in range(last) if not rows[at][1]), default=-1)
+    words = [at for at in range(last) if not amounts[at] and sum(map(bool, rows[at][1])) > 1]
+    near = [at for at in words if at > blank]
+    called = [at for at in near if "concentration" in map(role, rows[at][1])]
+    top = [*called[::-1], *near, *words, 0][0]
+    end = next((at for at in range(last, len(rows)) if not rows[at][1]), len(rows))
+    return top, end
 
 
 def kind_of_row(cells: Sequence[str], mark: str) -> Kind:
@@ -110,10 +116,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _ends_of(kinds: Sequence[Kind]) -> tuple[int, int, int] | None:
-    """First row that may be of the header, first one of the body, and the row behind its last one.
-
-    None if that is not clear.
-    """
+    """First row of what may be a header, first of the body, and the end; None if not clear."""
     # Numbers that name samples stand above the names of their axes, and again behind the table.
     settled: list[Kind] = []
     rows, ended = 0, False
@@ -184,11 +187,19 @@ def _names_columns(above: list[Row], body: list[Row]) -> bool:
     return role(cells[0]) == "axis" or not (is_key or alike)
 
 
-def _above_keys(above: list[Row], body: list[Row]) -> list[Row]:
-    """The rows down to a full header above keys with values, or above labels of some columns.
+def _completed(row: Row, body: list[Row]) -> Row:
+    """A row of concentrations of some spectra, with a mark for each of the others."""
+    number, (corner, *cells) = row
+    filled = [cell for cell in cells if cell]
+    is_of_levels = role(corner) == "concentration" and not level(corner)
+    if not is_of_levels or not filled or not all(map(level, filled)):
+        return row
+    cells += [""] * (len(trimmed(body[0][1])) - 1 - len(cells))
+    return number, [corner, *(cell or "-" for cell in cells)]
 
-    Without what it says of columns that only keys fill; no rows if there is none above such rows.
-    """
+
+def _above_keys(above: list[Row], body: list[Row]) -> list[Row]:
+    """The rows down to a full header above keys with values, or above labels of some columns."""
     inside = filled_columns(body)
     if len(inside) < 3 or not _is_number(body[0][1][0] or "0"):
         return []
@@ -215,7 +226,7 @@ def grid_of(
     comments: Sequence[Row] = (),
     mark: str = "\t",
     of_names: bool = False,
-) -> Grid:
+) -> Cells:
     """The table among the rows of a file.
 
     Args:
@@ -263,6 +274,7 @@ def grid_of(
     longer = bool(body) and all(len(trimmed(cells)) == width + 1 for _, cells in body)
     if longer and counts_rows([cells[0] for _, cells in body]):
         header, width = [(number, ["", *cells]) for number, cells in header], width + 1
+    body, remarks = _without_words_behind(body, width)
     for number, cells in body:
         found = len(trimmed(cells)) if len(cells) > width else len(cells)
         if found > width or (even and found < width):
@@ -280,9 +292,20 @@ def grid_of(
         [(number, (cells + [""] * width)[:width]) for number, cells in part]
         for part in (header, body)
     )
-    understood = replace(understood, skipped=said, header_rows=header_rows)
+    skipped = (*understood.skipped, *said, *remarks)
+    understood = replace(understood, skipped=skipped, header_rows=header_rows)
     preamble = tuple(mark.join(cells) for _, cells in before)
-    return Grid(above, below, decimal, understood, preamble=preamble)
+    return Cells(above, below, decimal, understood, preamble=preamble)
+
+
+def _without_words_behind(body: list[Row], width: int) -> tuple[list[Row], tuple[str, ...]]:
+    """Rows without words behind the last column of the header, for people."""
+    behind = {number: [cell for cell in cells[width:] if cell] for number, cells in body}
+    remarks = [number for number, cells in behind.items() if cells]
+    if not remarks or not all(is_word(cell) for cells in behind.values() for cell in cells):
+        return body, ()
+    said = f"remarks behind the table, in rows {', '.join(map(str, remarks[:10]))}"
+    return [(number, cells[:width]) for number, cells in body], (said,)
 
 
 def _channels(before: Sequence[Row]) -> list[str]:
@@ -313,6 +336,22 @@ def filled_columns(rows: Sequence[Row]) -> list[int]:
     return [at for at in range(width) if any(cells[at] for _, cells in rows if at < len(cells))]
 
 
+def without_notes_beside(rows: list[Row]) -> tuple[list[Row], tuple[str, ...]]:
+    """Rows of a sheet without what stands beside its table, right of an empty column, for people.
+
+    It is no part of the table if each of its columns has few cells beside those of the table.
+    """
+    columns = filled_columns(rows)
+    filled = Counter(at for _, cells in rows for at, cell in enumerate(cells) if cell)
+    for gap in (at for at, other in pairwise(columns) if other > at + 1):
+        inside = max(filled[at] for at in columns if at <= gap)
+        if 2 * max(filled[at] for at in columns if at > gap) < inside:
+            where = [number for number, cells in rows if any(cells[gap + 1 :])]
+            said = f"notes right of the table, in rows {where[0]} to {where[-1]}"
+            return [(number, trimmed(cells[: gap + 1])) for number, cells in rows], (said,)
+    return rows, ()
+
+
 def _without_empty_columns(rows: list[Row]) -> list[Row]:
     kept = filled_columns(rows)
     return [(number, [cells[at] for at in kept if at < len(cells)]) for number, cells in rows]
@@ -325,11 +364,9 @@ def counts_rows(cells: Sequence[str]) -> bool:
 
 
 def _header_height(rows: Sequence[Sequence[str]]) -> int:
-    """Number of rows above a body that are its header, counted from the last one up.
-
-    A row belongs to it if all of its cells but one are filled, or every second one. Of two columns,
-    the row above the last one belongs to it if the last one has a unit of the axis.
-    """
+    """Number of rows above a body that are its header, counted from the last one up."""
+    # All of their cells but one are filled, or every second one. Of two columns, the last row has
+    # a unit of the axis.
     width, height = len(trimmed(rows[-1])), 1
     for row in reversed(rows[:-1]):
         cells = trimmed(row)

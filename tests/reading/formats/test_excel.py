@@ -9,32 +9,19 @@ from geonode.errors import SpectraError
 from geonode.reading.files import Choices, read_spectra, read_table
 from geonode.reading.formats import excel
 from geonode.reading.inspection import inspect_file
-from tests.reading.tables import AXIS, LEVELS, NAMES, SPECTRA, assert_series, long, tall, wide
+from tests.reading.tables import (
+    AXIS,
+    LEVELS,
+    NAMES,
+    SPECTRA,
+    assert_series,
+    long,
+    numbers,
+    tall,
+    wide,
+)
 
-CELLS = [["wavelength_nm", *LEVELS], *np.column_stack([AXIS, SPECTRA.T]).tolist()]
-
-
-@pytest.fixture
-def workbook(tmp_path):
-    """Write sheets of rows, and the formats of some cells of the first."""
-
-    def write(*sheets, **formats):
-        book = openpyxl.Workbook()
-        book.remove(book.active)
-        for rows in sheets:
-            sheet = book.create_sheet()
-            for row in rows:
-                sheet.append(row)
-        for cell, number_format in formats.items():
-            book.worksheets[0][cell].number_format = number_format
-        book.save(tmp_path / "series.xlsx")
-        return tmp_path / "series.xlsx"
-
-    return write
-
-
-def numbers(rows):
-    return [rows[0], *([float(cell) for cell in row] for row in rows[1:])]
+CELLS, TALL, LONG = numbers(wide()), numbers(tall("concentration")), numbers(long())
 
 
 def changed(row, column, value):
@@ -48,8 +35,8 @@ READ = {
     "texts": [wide()],
     "a number as text": [changed(1, 1, "0.1")],
     "levels as text": [[wide()[0], *CELLS[1:]]],
-    "tall": [[tall("conc")[0], *numbers(tall("conc"))[1:]]],
-    "long": [numbers(long())],
+    "tall": [[tall("conc")[0], *TALL[1:]]],
+    "long": [LONG],
     "rows upside down": [[CELLS[0], *CELLS[:0:-1]]],
     "empty cells at the edges": [[*([*row, None] for row in CELLS), [None] * 7, []]],
     "other sheets that are empty": [[], CELLS, [[None, None]]],
@@ -60,15 +47,15 @@ READ = {
 
 
 @pytest.mark.parametrize("sheets", READ.values(), ids=READ)
-def test_the_series_is_read(workbook, sheets):
-    table = read_table(workbook(*sheets))
+def test_the_series_is_read(book, sheets):
+    table = read_table(book(*sheets))
     assert_series(table, axis_unit="1" if sheets == READ["tall"] else "nm")
 
 
-def test_numbers_are_read_to_the_last_bit_and_units_in_the_header(workbook):
+def test_numbers_are_read_to_the_last_bit_and_units_in_the_header(book):
     header = ["wavelength (nm)", "0 ppb", 10, "20", 60.5, "10__r2"]
     rows = [[420, 1 / 3, 2, 3, 4, 7], [410, 1e-12, 6, 7, 12345.678, 8], [400.5, 9, 10, 11, 12, 9]]
-    table = read_table(workbook([header, *rows]))
+    table = read_table(book([header, *rows]))
     np.testing.assert_array_equal(table.axis, [400.5, 410, 420])
     np.testing.assert_array_equal(table.concentrations, [0, 10, 20, 60.5])
     np.testing.assert_array_equal(table.scans[0], [[9, 1e-12, 1 / 3]])
@@ -92,13 +79,13 @@ def test_numbers_are_read_to_the_last_bit_and_units_in_the_header(workbook):
         ([[*CELLS, [1] * 7]], "row 6: found 7 cells, expected 5"),
     ],
 )
-def test_what_is_no_table_is_refused(workbook, sheets, message):
+def test_what_is_no_table_is_refused(book, sheets, message):
     with pytest.raises(SpectraError, match=rf"series\.xlsx: .*{message}"):
-        read_table(workbook(*sheets))
+        read_table(book(*sheets))
 
 
-def test_a_sheet_is_chosen(workbook, tmp_path):
-    path = workbook([["made by", "Anna"]], CELLS)
+def test_a_sheet_is_chosen(book, tmp_path):
+    path = book([["made by", "Anna"]], CELLS)
     with pytest.raises(SpectraError, match=r"sheets 'Sheet', 'Sheet1', .*spectra\.sheet"):
         read_table(path)
     with pytest.raises(SpectraError, match="expected one called 'data'"):
@@ -110,15 +97,15 @@ def test_a_sheet_is_chosen(workbook, tmp_path):
 
 
 @pytest.mark.parametrize("number_format", ["0%", '0.0 "of" %', "0.0,", "#,##0,", "0.0,,"])
-def test_a_number_that_is_shown_as_another_is_refused(workbook, number_format):
+def test_a_number_that_is_shown_as_another_is_refused(book, number_format):
     for place in ("B1", "C3"):
         with pytest.raises(SpectraError, match=r"row [13], column [23]: found .* that shows"):
-            read_table(workbook(CELLS, **{place: number_format}))
+            read_table(book(CELLS, **{place: number_format}))
 
 
 @pytest.mark.parametrize("number_format", ["0.00", "#,##0.00", '0.0" %"', "[Red]0.0E+00", "@"])
-def test_a_number_that_is_shown_as_it_is_is_read(workbook, number_format):
-    assert_series(read_table(workbook(CELLS, C3=number_format)))
+def test_a_number_that_is_shown_as_it_is_is_read(book, number_format):
+    assert_series(read_table(book(CELLS, C3=number_format)))
 
 
 HEADER = ("B1", "C1", "D1", "E1")
@@ -129,13 +116,11 @@ PPB = '0" ppb"'
     "number_format",
     [PPB, 'General" ppb"', r"0.0\ \p\p\b", '#,##0.00 "ppb";-0 "ppb"', "0 [$ppb]", '0" (ppb)"'],
 )
-def test_units_of_number_formats_are_units(workbook, number_format):
-    table = read_table(workbook(CELLS, **dict.fromkeys(HEADER, number_format)))
+def test_units_of_number_formats_are_units(book, number_format):
+    table = read_table(book(CELLS, **dict.fromkeys(HEADER, number_format)))
     assert_series(table, unit="ppb")
 
 
-TALL = [["concentration", *AXIS], *np.column_stack([LEVELS, SPECTRA]).tolist()]
-LONG = numbers(long())
 CELLS_OF_X = [["x", *LEVELS], *CELLS[1:]]
 
 
@@ -158,8 +143,8 @@ def column(letter, number_format):
         ([["wavelength", *LEVELS], *CELLS[1:]], {"E3": '0.0" %"'}, ("1", None)),
     ],
 )
-def test_units_of_number_formats_are_units_everywhere(workbook, rows, formats, units):
-    table = read_table(workbook(rows, **formats))
+def test_units_of_number_formats_are_units_everywhere(book, rows, formats, units):
+    table = read_table(book(rows, **formats))
     np.testing.assert_array_equal(table.concentrations, LEVELS)
     np.testing.assert_array_equal(table.axis, AXIS)
     np.testing.assert_array_equal(table.spectra, SPECTRA)
@@ -180,31 +165,31 @@ def test_units_of_number_formats_are_units_everywhere(workbook, rows, formats, u
         (LONG, {"A2": PPB, "A9": '0" ppm"'}, "found concentrations in ppm and in ppb"),
     ],
 )
-def test_a_mix_of_units_in_number_formats_is_refused(workbook, rows, formats, message):
+def test_a_mix_of_units_in_number_formats_is_refused(book, rows, formats, message):
     with pytest.raises(SpectraError, match=message):
-        read_table(workbook(rows, **formats))
+        read_table(book(rows, **formats))
 
 
-def test_units_of_a_second_table_may_be_in_its_formats(workbook, file):
-    table = workbook([["name", "level"], ["a", 0], ["b", 10], ["c", 20], ["d", 60]], B4=PPB)
+def test_units_of_a_second_table_may_be_in_its_formats(book, file):
+    table = book([["name", "level"], ["a", 0], ["b", 10], ["c", 20], ["d", 60]], B4=PPB)
     choices = Choices(concentrations=table)
     found = read_table(file("\n".join(map(",".join, wide(["a", "b", "c", "d"])))), choices=choices)
     assert_series(found, unit="ppb")
 
 
-def test_two_columns_without_a_header_lose_no_row(workbook, tmp_path):
+def test_two_columns_without_a_header_lose_no_row(book, tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
     for name, values in zip(NAMES, SPECTRA, strict=True):
         rows = np.column_stack([AXIS, values]).tolist()
-        workbook(rows, A1='0" nm"', A2='0" nm"', B1='0" AU"').rename(folder / f"{name} ppb.xlsx")
+        book(rows, A1='0" nm"', A2='0" nm"', B1='0" AU"').rename(folder / f"{name} ppb.xlsx")
     table = read_table(folder)
     np.testing.assert_array_equal(table.axis, AXIS)
     np.testing.assert_array_equal(table.spectra, SPECTRA)
 
 
-def test_what_is_no_workbook_or_unpacks_to_too_much_is_not_opened(workbook, file, monkeypatch):
-    path = workbook(CELLS)
+def test_what_is_no_workbook_or_unpacks_to_too_much_is_not_opened(book, file, monkeypatch):
+    path = book(CELLS)
     size = sum(entry.file_size for entry in zipfile.ZipFile(path).infolist())
     monkeypatch.setattr(excel, "LARGEST_WORKBOOK", size)
     assert len(read_table(path).concentrations) == 4
@@ -216,27 +201,19 @@ def test_what_is_no_workbook_or_unpacks_to_too_much_is_not_opened(workbook, file
         read_table(file("nm,0,1,2,3\n", "a.xlsx"))
 
 
-def test_a_cell_over_several_rows_is_in_each(workbook):
-    rows = numbers(tall("conc"))
-    path = workbook([["conc", "scan", *rows[0][1:]], *([r[0], 1, *r[1:]] for r in rows[1:])])
-    book = openpyxl.load_workbook(path)
-    book.active.insert_rows(4)
-    for column, value in enumerate([None, 2, *rows[2][1:]], start=1):
-        book.active.cell(4, column, value)
-    book.active.merge_cells("A3:A4")
-    book.save(path)
-    assert [len(scans) for scans in read_table(path).scans] == [1, 2, 1, 1]
+def test_a_cell_over_several_rows_is_in_each(book):
+    rows = [["conc", "scan", *TALL[0][1:]], *([r[0], 1, *r[1:]] for r in TALL[1:])]
+    rows.insert(3, [None, 2, *TALL[2][1:]])
+    table = read_table(book(rows, merged=["A3:A4"]))
+    assert [len(scans) for scans in table.scans] == [1, 2, 1, 1]
 
 
-def test_hidden_and_merged_cells(workbook):
-    path = workbook(
-        [["nm", "0 ppb", None, "5 ppb", "9 ppb", "20 ppb"], *([n] * 6 for n in range(4))]
-    )
-    book = openpyxl.load_workbook(path)
-    sheet = book.active
-    sheet.merge_cells("B1:C1")
-    sheet.row_dimensions[3].hidden = sheet.column_dimensions["D"].hidden = True
-    book.save(path)
+def test_hidden_and_merged_cells(book):
+    rows = [["nm", "0 ppb", None, "5 ppb", "9 ppb", "20 ppb"], *([n] * 6 for n in range(4))]
+    path = book(rows, merged=["B1:C1"])
+    made = openpyxl.load_workbook(path)
+    made.active.row_dimensions[3].hidden = made.active.column_dimensions["D"].hidden = True
+    made.save(path)
     inspection = inspect_file(path)
     assert [len(scans) for scans in inspection.table.scans] == [2, 1, 1, 1]
     assert "hidden in the sheet, and read: rows 3" in inspection.doubts
