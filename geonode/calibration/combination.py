@@ -116,7 +116,7 @@ def combined_left_out(
         folds: of `folds_of`.
     """
 
-    def taken(by_method: ByMethod, which: np.ndarray) -> ByMethod:
+    def taken(by_method: ByMethod, which: np.ndarray) -> dict[str, np.ndarray]:
         return {key: values[which] for key, values in by_method.items()}
 
     found, its = np.empty((2, len(levels)))

@@ -48,8 +48,8 @@ def test_estimates_beyond_the_levels_fade():
     none = dict.fromkeys(given, np.zeros(4))
     found, _ = equal.of_methods(given, none)
     np.testing.assert_allclose(found, [30, (2 * 20 + 60) / 3, 20, 20], atol=1e-6)
-    alone, _ = equal.of_methods(dict.fromkeys(given, np.array([-1e9])), none)
-    np.testing.assert_allclose(alone, -40)
+    far, _ = equal.of_methods(dict.fromkeys(given, np.full(4, -1e9)), none)
+    np.testing.assert_allclose(far, -40)
 
 
 def test_nothing_of_a_fold_reaches_its_weights():
