@@ -122,7 +122,7 @@ def _rmsecv(
     key: str, spectra: np.ndarray, concentrations: np.ndarray, folds: np.ndarray
 ) -> Float[np.ndarray, "component"]:
     """Error of samples left out by every number of components that all folds have."""
-    scores, fit = spectra @ own_basis(spectra), CALIBRATIONS[key]
+    scores, fit = spectra @ own_basis(spectra), CALIBRATIONS[key].fit
     squares, most = 0.0, len(spectra)
     for fold in np.unique(folds):
         out = folds == fold

@@ -14,9 +14,11 @@ Technometrics 9, 425 (1967) (inverse regression); Massy, J. Am. Stat. Assoc. 60,
 Wold, Ruhe, Wold and Dunn, SIAM J. Sci. Stat. Comput. 5, 735 (1984) (PLS).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -40,11 +42,26 @@ MOST_FOLDS = 20
 INTERLEAVED = 10
 
 
+class Fit(ABC):
+    """A calibration fitted to samples, by every option: numbers of components, or wavelengths.
+
+    Fields are arrays, numbers, strings and dictionaries of these, so that files can store them.
+    """
+
+    @abstractmethod
+    def estimates(self, spectra: Unknown) -> ByOption:
+        """Concentrations of spectra (unit of those of the samples)."""
+
+    @abstractmethod
+    def leverages(self, spectra: Unknown) -> ByOption:
+        """Variance of what was fitted, at each spectrum, over that of the error of one sample."""
+
+
 # one wavelength
 
 
 @dataclass(frozen=True)
-class Polynomial:
+class Polynomial(Fit):
     """Signal at one wavelength as a polynomial of the concentration, of degree 1 or 2.
 
     Attributes:
@@ -73,6 +90,7 @@ class Polynomial:
         """Variance of what was fitted, at each estimate, over that of one error."""
         design = np.vander(self._charted(spectra), len(self.covariance), increasing=True)
         found = np.einsum("ut,tk,uk->u", design, self.covariance, design)[:, None]
+        found = np.maximum(found, 0)  # levels over thirty decades leave rounding alone
         return found * _weights(self.estimates(spectra), self.lowest, self.power)
 
     def _charted(self, spectra: Unknown) -> np.ndarray:
@@ -128,7 +146,7 @@ def _weights(concentrations: np.ndarray, lowest: float, power: int) -> np.ndarra
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(Fit):
     """Regression of the concentration on the first 1, 2, ... components, or on every wavelength.
 
     Attributes:
@@ -162,9 +180,6 @@ class Linear:
 
     def _summed(self, parts: np.ndarray) -> np.ndarray:
         return parts if self.rotation is None else np.cumsum(parts, axis=1)
-
-
-Fit = Polynomial | Linear
 
 
 def wavelengths(concentrations: Concentrations, spectra: Spectra) -> Linear:
@@ -213,19 +228,31 @@ def pcr(concentrations: Concentrations, scores: Spectra) -> Linear:
 # the registry
 
 
-CALIBRATIONS: dict[str, Callable[[Concentrations, Spectra], Fit]] = {
-    "straight_line": polynomial,
-    "line_over_c": partial(polynomial, power=1),
-    "line_over_c2": partial(polynomial, power=2),
-    "quadratic": partial(polynomial, degree=2),
-    "single_wavelength": wavelengths,
-    "pcr": pcr,
-    "pls": pls,
+class Registered(NamedTuple):
+    """A calibration that takes part."""
+
+    name: str
+    """For people."""
+    fit: Callable[[Concentrations, Spectra], Fit]
+    """Fits it to the concentrations of samples and their spectra."""
+    of_one_wavelength: bool = False
+    on_scores: bool = False
+    """Whether it takes scores of `own_basis` in place of spectra, as `Linear` of components may."""
+
+
+CALIBRATIONS = {
+    "straight_line": Registered("straight line", polynomial, True),
+    "line_over_c": Registered("straight line, weighted 1/c", partial(polynomial, power=1), True),
+    "line_over_c2": Registered("straight line, weighted 1/c²", partial(polynomial, power=2), True),
+    "quadratic": Registered("quadratic", partial(polynomial, degree=2), True),
+    "single_wavelength": Registered("best single wavelength", wavelengths, True),
+    "pcr": Registered("PCR", pcr, on_scores=True),
+    "pls": Registered("PLS", pls, on_scores=True),
 }
 """All calibrations, the simplest first."""
 
-ON_SCORES = ("pcr", "pls")
-"""Those of them that take scores of `own_basis` in place of spectra."""
+ON_SCORES = tuple(key for key, one in CALIBRATIONS.items() if one.on_scores)
+OF_ONE_WAVELENGTH = tuple(key for key, one in CALIBRATIONS.items() if one.of_one_wavelength)
 
 INVERSE = ("pls", "pcr", "single_wavelength")
 """Those of them that an estimate by geonode is compared with in scores."""
@@ -290,9 +317,10 @@ def fitted(
         spectra: theirs.
         folds: of `folds_of`; of one fold alone, estimates are the mean.
     """
-    basis = own_basis(spectra) if key in ON_SCORES else None
+    registered = CALIBRATIONS[key]
+    basis = own_basis(spectra) if registered.on_scores else None
     taken = spectra if basis is None else spectra @ basis
-    count, fit = int(folds.max()) + 1, CALIBRATIONS[key]
+    count, fit = int(folds.max()) + 1, registered.fit
 
     def without(*left_out: int) -> Fit:
         kept = ~np.isin(folds, left_out)
@@ -318,8 +346,7 @@ def fitted(
         estimates[:], leverages[:] = concentrations.mean(), 1 / len(taken)
     size = len(taken), float(np.ptp(concentrations))
     total = np.sum((estimates - concentrations[:, None]) ** 2, axis=0)
-    chosen = np.array([_best(row, *size) for row in inner])[folds]
-    own = np.arange(len(taken)), chosen
+    own = np.arange(len(taken)), np.array([_best(row, *size) for row in inner])[folds]
     option = _best(total, *size)
     if basis is not None and isinstance(whole, Linear) and whole.rotation is not None:
         whole = replace(whole, centre=spectra.mean(axis=0), rotation=basis @ whole.rotation)

@@ -119,7 +119,8 @@ class OneSubstance:
         of_geonode = self._by_geonode(spectra, names)
         if self.calibration.law is None:
             return [replace(one, by_geonode=one) for one in of_geonode]
-        middle, ends = self.calibration.estimate(spectra)
+        modes = np.array([one.amounts[0] for one in of_geonode]) if of_geonode else None
+        middle, ends = self.calibration.estimate(spectra, modes)
         found = [
             Estimate(name, [amount], [[(low, high)]], True)
             for name, amount, (low, high) in zip(names, middle.tolist(), ends.tolist(), strict=True)
@@ -183,7 +184,7 @@ class OneSubstance:
             middle, low, high = found.mode, found.low, found.high
             flags = flags + AMBIGUOUS * found.disconnected
         else:
-            middle, ends = self.calibration.estimate(spectra)
+            middle, ends = self.calibration.estimate(spectra, None if law is None else found.mode)
             low, high = ends.T
         levels = self.series.concentrations
         outside = ((middle < levels[0]) & (levels[0] > 0)) | (middle > levels[-1])

@@ -18,7 +18,7 @@ from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.fit import Calibration
 from geonode.calibration.intervals import ErrorLaw
-from geonode.calibration.methods import Fitted, Linear, Polynomial
+from geonode.calibration.methods import Fit, Fitted
 from geonode.calibration.one_substance import OneSubstance
 from geonode.calibration.packing import Unpacking, as_stored, fields_of
 from geonode.calibration.several_substances import SeveralSubstances
@@ -39,8 +39,8 @@ from geonode.spectra.series import LABELS, Series
 from geonode.storage.weights import read_weights, write_weights
 
 CLASSES: tuple[Any, ...] = (
-    *(Series, Chart, Replicates, Preprocessing),
-    *(OneSubstance, Calibration, Fitted, Polynomial, Linear, ErrorLaw, Curve, Covariances, Novelty),
+    *(Series, Chart, Replicates, Preprocessing, OneSubstance, Calibration, Fitted),
+    *(*Fit.__subclasses__(), ErrorLaw, Curve, Covariances, Novelty),
     *(SeveralSubstances, MixtureCalibration, Design, ForwardModel, Surface, Smoothers, Inverse),
 )
 """All that may be in a calibration file."""
