@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -66,6 +66,7 @@ class Estimate:
         return [any(low <= one <= high for low, high in parts) for one, parts in each]
 
 
+@runtime_checkable
 class CalibrationModel(Protocol):
     """What estimates spectra by a calibration, whatever its algorithm.
 

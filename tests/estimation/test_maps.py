@@ -1,5 +1,5 @@
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,11 +7,11 @@ import torch
 import xarray
 
 import geonode.estimation.maps
+from geonode.calibration.one_substance import OneSubstance
 from geonode.errors import SpectraError
 from geonode.estimation.image import Image
 from geonode.estimation.maps import AMBIGUOUS, MISFIT, MISSING, OUTSIDE, Maps
 from geonode.estimation.posterior import CPU, estimate
-from geonode.spectra.series import Series
 from geonode.storage.artifact import open_artifact
 from geonode.storage.atomic import kept_of
 from tests.commands.calling import call
@@ -73,11 +73,8 @@ def test_single_precision_is_estimated_as_the_same_numbers_in_double_precision(t
     assert single.identical(double)
 
 
-@dataclass(frozen=True)
-class Below:
-    """Pixels whose interval ends at -1, as that of a linear method may, or at the place."""
-
-    series: Series
+class Below(OneSubstance):
+    """Its interval ends at -1, as that of a linear method may, or at the place."""
 
     @property
     def layers(self):
@@ -94,7 +91,9 @@ class Below:
 def test_no_estimate_reads_as_missing(tmp_path, calibrated, number):
     values = image_values()
     path = store(tmp_path / "cube.zarr", values)
-    Maps(Below(calibrated.series), Image.open(path), number).write(tmp_path / "map.zarr", 6)
+    Maps(Below(calibrated.series, calibrated.model.calibration), Image.open(path), number).write(
+        tmp_path / "map.zarr", 6
+    )
     with xarray.open_zarr(tmp_path / "map.zarr", consolidated=False) as found:
         there = np.isfinite(values).all(axis=2)
         np.testing.assert_array_equal(found["low90"], np.where(there, -1.0, np.nan))
@@ -105,7 +104,9 @@ def test_tiles_go_round_the_cards(tmp_path, calibrated, monkeypatch):
     monkeypatch.setattr(geonode.estimation.maps, "all_alike", {CPU: cards}.__getitem__)
     monkeypatch.setattr(geonode.estimation.maps, "usable_cores", lambda: 1)
     path = store(tmp_path / "cube.zarr", image_values(), chunks=(ROWS, 1, len(AXIS)))
-    Maps(Below(calibrated.series), Image.open(path)).write(tmp_path / "map.zarr", ROWS)
+    Maps(Below(calibrated.series, calibrated.model.calibration), Image.open(path)).write(
+        tmp_path / "map.zarr", ROWS
+    )
     found = open_artifact(tmp_path / "map.zarr")["low90"]
     np.testing.assert_array_equal(found[0], [3, 7, 3, 7, 3, 7, 3])
 
