@@ -16,8 +16,8 @@ import numpy as np
 
 from geonode.terminal import aligned
 
-Cell = str | float | bool | Sequence[tuple[float, float]] | None
-"""Cell of a table: a text, a number, a truth, or intervals; None: there is no value."""
+Cell = str | float | int | Sequence[Sequence[float]] | None
+"""Cell of a table: a text, a number, a truth, or ends of intervals; None: there is no value."""
 
 SHOWN = 4
 """Most significant digits of a number where people read it: on a terminal and on a page."""
