@@ -9,15 +9,15 @@ import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from geonode.terminal import aligned
 
-Cell = str | float | bool | Sequence[tuple[float, float]] | None
-"""Cell of a table: a text, a number, a truth, or intervals; None: there is no value."""
+Cell = str | float | int | Sequence[Sequence[float]] | None
+"""Cell of a table: a text, a number, a truth, or ends of intervals; None: there is no value."""
 
 SHOWN = 4
 """Most significant digits of a number where people read it: on a terminal and on a page."""
@@ -51,9 +51,19 @@ class Column:
         """The values as plain objects."""
         return self.values.tolist() if isinstance(self.values, np.ndarray) else [*self.values]
 
+    @property
+    def is_numeric(self) -> bool:
+        """Whether it has numbers alone, none of which is NaN."""
+        if not isinstance(self.values, np.ndarray) or self.values.dtype.kind != "f":
+            return False
+        return not np.isnan(self.values).any()
+
     def texts(self, most: int | None = None) -> list[str]:
         """Texts of the cells, with at most `most` digits if it is given."""
         digits = self.digits if most is None else min(self.digits or most, most)
+        if self.is_numeric and self.exponent and digits:  # of large files
+            form = f"%.{digits}g"
+            return [form % one for one in self.cells]
         return [cell_text(one, digits, exponent=self.exponent) for one in self.cells]
 
 
@@ -88,8 +98,9 @@ class Table:
         writer = csv.writer(stream, lineterminator="\n")
         if header:
             writer.writerow([without_formula(one.title) for one in self.columns])
-        texts = (map(without_formula, one.texts()) for one in self.columns)
-        writer.writerows(zip(*texts, strict=True))
+        texts = ((one.is_numeric, one.texts()) for one in self.columns)
+        safe = (found if numeric else map(without_formula, found) for numeric, found in texts)
+        writer.writerows(zip(*safe, strict=True))
         return stream.getvalue()
 
     def records(self) -> list[dict[str, Any]]:
@@ -130,6 +141,7 @@ class Table:
         return parts
 
 
+@lru_cache(maxsize=4096)
 def without_formula(text: str) -> str:
     """CSV cell of a text that no spreadsheet takes for a formula; numbers stay as they are.
 
