@@ -14,7 +14,7 @@ from geonode.calibration.checks import Control, Correction, Validation
 from geonode.calibration.diagnostics import Diagnostics
 from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit, limits
-from geonode.calibration.methods import ON_SCORES, folds_of, most_sensitive
+from geonode.calibration.methods import OF_COMPONENTS, folds_of, most_sensitive
 from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
 from geonode.errors import ArtifactError, TrainingError
 from geonode.estimation.axis import own_values, require_axis
@@ -263,7 +263,12 @@ class CalibratedFile(AnyCalibration[Unknown]):
         levels, spectra = series.concentrations, series.signal
         require_response(spectra)
         found = Calibration.fit(
-            spectra, levels, method=method, scans=scans_of(series), report=report
+            spectra,
+            levels,
+            method=method,
+            scans=scans_of(series),
+            preprocessed=bool(series.preprocessing.steps),
+            report=report,
         )
         if found.curve is None:
             raise TrainingError(found.absent)
@@ -391,7 +396,7 @@ class CalibratedFile(AnyCalibration[Unknown]):
     def diagnostics(self) -> Diagnostics:
         """Of the method that estimates if it is PLS or PCR, else of PLS."""
         levels = self.series.concentrations
-        key = self.calibration.method if self.calibration.method in ON_SCORES else "pls"
+        key = self.calibration.method if self.calibration.method in OF_COMPONENTS else "pls"
         folds = folds_of(levels, np.arange(len(levels)))
         fitted = self.calibration.fitted[key]
         return Diagnostics.of(key, fitted, self.series.signal, levels, folds)

@@ -22,7 +22,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import fdtri, ndtri  # scipy.stats takes 0.3 s to import
 
-from geonode.calibration.methods import CALIBRATIONS, ON_SCORES, ROUNDING, Fitted, Linear, own_basis
+from geonode.calibration.methods import OF_COMPONENTS, Fitted, Linear
+from geonode.spectra.component_regression import ROUNDING, Method, Scores
+from geonode.spectra.preprocessed_pls import MOST_COMPONENTS
 
 HELD = 0.95
 """Share of the samples below a limit."""
@@ -95,7 +97,7 @@ class Diagnostics:
             leverage_limit(samples, count),
             np.sum(left**2, axis=1),
             residual_limit(left, ROUNDING * float(np.linalg.norm(centred))),
-            {one: _rmsecv(one, spectra, concentrations, folds) for one in ON_SCORES},
+            {key: _rmsecv(one, spectra, concentrations, folds) for key, one in OF_COMPONENTS.items()},
         )
 
 
@@ -128,16 +130,12 @@ def residual_limit(
 
 
 def _rmsecv(
-    key: str, spectra: np.ndarray, concentrations: np.ndarray, folds: np.ndarray
+    method: Method, spectra: np.ndarray, concentrations: np.ndarray, folds: np.ndarray
 ) -> Float[np.ndarray, "component"]:
     """Error of samples left out by every number of components that all folds have."""
-    scores, fit = spectra @ own_basis(spectra), CALIBRATIONS[key]
-    squares, most = 0.0, len(spectra)
-    for fold in np.unique(folds):
-        out = folds == fold
-        of_fold = fit(concentrations[~out], scores[~out])
-        assert isinstance(of_fold, Linear)
-        errors = of_fold.estimates(scores[out]) - concentrations[out, None]
-        squares = squares + np.sum(errors**2, axis=0)
-        most = min(most, int(np.isfinite(of_fold.sizes).sum()))
-    return np.sqrt(squares / len(spectra))[: max(most, 1)]
+    scores, targets = Scores(spectra, folds), concentrations - concentrations.mean()
+    most = max(1, min(MOST_COMPONENTS, spectra.shape[1], len(spectra) - 1))
+    errors = scores.left_out(targets, method, most, nested=False).estimates - targets[:, None]
+    each = [(fold,) for fold in range(int(folds.max()) + 1)]
+    there = np.isfinite(scores.fits(targets, each, method, most).components.sizes).all(axis=0)
+    return np.sqrt(np.mean(errors**2, axis=0))[: max(int(there.sum()), 1)]

@@ -10,7 +10,7 @@ from scipy.spatial.distance import pdist, squareform
 from scipy.special import bdtr  # scipy.stats takes 0.3 s to import
 
 from geonode.calibration.intervals import ErrorLaw, Sets, are_held, intervals_left_out
-from geonode.calibration.methods import CALIBRATIONS, Fitted, fitted, folds_of
+from geonode.calibration.methods import CALIBRATIONS, FEWEST_GROUPS, PREPROCESSED, Fitted, fitted, folds_of
 from geonode.calibration.verdict import NAMES, Verdict, chosen_without
 from geonode.compute.threads import in_threads, one_thread
 from geonode.errors import ParameterError, SpectraError, TrainingError
@@ -78,6 +78,7 @@ class Calibration:
         offset: bool = False,
         scale: bool = False,
         scans: Scans | None = None,
+        preprocessed: bool = False,
         report: Progress = silent,
     ) -> "Calibration":
         """Fit all methods to samples, and choose one by the errors of samples left out.
@@ -93,6 +94,8 @@ class Calibration:
             offset: for geonode, as of `Curve.of`.
             scale: for geonode, as of `Curve.of`.
             scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.
+            preprocessed: whether the spectra are preprocessed, so that no further preprocessings
+                are tried.
             report: called for every fold.
 
         Raises:
@@ -105,7 +108,10 @@ class Calibration:
         groups = _required_groups(spectra, concentrations, groups, method)
         of, scan = scans or (np.arange(len(spectra)), spectra)
         folds = folds_of(concentrations, groups)
-        found = {key: fitted(key, concentrations, spectra, folds) for key in CALIBRATIONS}
+        # Preprocessed already, or too few to weigh preprocessings: PLS alone.
+        only_plain = preprocessed or groups.max() + 1 < FEWEST_GROUPS
+        keys = [key for key in CALIBRATIONS if key != PREPROCESSED or not only_plain]
+        found = {key: fitted(key, concentrations, spectra, folds) for key in keys}
         estimates = {name: one.left_out for name, one in found.items()}
         sets: dict[str, Sets] = {}
         curve, law, absent = None, None, ""

@@ -15,13 +15,14 @@ Wold, Ruhe, Wold and Dunn, SIAM J. Sci. Stat. Comput. 5, 735 (1984) (PLS).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from geonode.mixtures.partial_least_squares import ROUNDING, components, own_basis
+from geonode.spectra.component_regression import ROUNDING, Scores, pcr_components, pls_components
+from geonode.spectra.preprocessed_pls import MOST_COMPONENTS, PreprocessedPLS, fit_preprocessed
 from geonode.spectra.series import Series
 from geonode.spectra.table import without_rounding
 from geonode.ties import first_largest, first_smallest
@@ -30,9 +31,6 @@ Concentrations = Float[np.ndarray, "sample"]
 Spectra = Float[np.ndarray, "sample wavelength"]
 Unknown = Float[np.ndarray, "unknown wavelength"]
 ByOption = Float[np.ndarray, "unknown option"]
-
-MOST_COMPONENTS = 10
-"""Largest number of components of PLS and PCR: samples have fewer absorbers."""
 
 MOST_FOLDS = 20
 """Groups that are left out one by one; of more, `INTERLEAVED` parts are left out in turn."""
@@ -164,7 +162,7 @@ class Linear:
         return parts if self.rotation is None else np.cumsum(parts, axis=1)
 
 
-Fit = Polynomial | Linear
+Fit = Polynomial | Linear | PreprocessedPLS
 
 
 def wavelengths(concentrations: Concentrations, spectra: Spectra) -> Linear:
@@ -181,51 +179,29 @@ def wavelengths(concentrations: Concentrations, spectra: Spectra) -> Linear:
     return Linear(len(spectra), mean, centre, None, sizes, slopes)
 
 
-def pls(concentrations: Concentrations, scores: Spectra) -> Linear:
-    """Partial least squares, as of `mixtures.partial_least_squares`.
-
-    Args:
-        concentrations: of the samples.
-        scores: theirs, as of `own_basis`.
-    """
-    mean, span = concentrations.mean(), np.ptp(concentrations) or 1.0
-    centre, targets = scores.mean(axis=0), (concentrations - mean) / span
-    found = components(targets[:, None], scores - centre, MOST_COMPONENTS)
-    slopes = span * found.slopes[:, 0]
-    return Linear(len(scores), float(mean), centre, found.rotation, found.sizes, slopes)
-
-
-def pcr(concentrations: Concentrations, scores: Spectra) -> Linear:
-    """Least squares on the leading principal components; those beyond the rank change nothing.
-
-    Arguments are those of `pls`.
-    """
-    mean, centre = float(concentrations.mean()), scores.mean(axis=0)
-    left, singular, basis = np.linalg.svd(scores - centre, full_matrices=False)
-    count = min(MOST_COMPONENTS, int(np.sum(singular > ROUNDING)))
-    rotation = np.zeros((scores.shape[1], MOST_COMPONENTS))
-    sizes, slopes = np.full(MOST_COMPONENTS, np.inf), np.zeros(MOST_COMPONENTS)
-    rotation[:, :count], sizes[:count] = basis[:count].T, singular[:count] ** 2
-    slopes[:count] = (concentrations - mean) @ left[:, :count] / singular[:count]
-    return Linear(len(scores), mean, centre, rotation, sizes, slopes)
-
-
 # the registry
 
 
-CALIBRATIONS: dict[str, Callable[[Concentrations, Spectra], Fit]] = {
+OF_ONE_WAVELENGTH: dict[str, Callable[[Concentrations, Spectra], Polynomial | Linear]] = {
     "straight_line": polynomial,
     "line_over_c": partial(polynomial, power=1),
     "line_over_c2": partial(polynomial, power=2),
     "quadratic": partial(polynomial, degree=2),
     "single_wavelength": wavelengths,
-    "pcr": pcr,
-    "pls": pls,
 }
-"""All calibrations, the simplest first."""
+"""Calibrations at one wavelength, the simplest first."""
 
-ON_SCORES = ("pcr", "pls")
-"""Those of them that take scores of `own_basis` in place of spectra."""
+OF_COMPONENTS = {"pcr": pcr_components, "pls": pls_components}
+"""Regressions on components."""
+
+PREPROCESSED = "preprocessed_pls"
+"""PLS on several preprocessings, combined."""
+
+FEWEST_GROUPS = 10
+"""Of samples, from which on preprocessings take part: the errors of fewer cannot weigh ten."""
+
+CALIBRATIONS = (*OF_ONE_WAVELENGTH, *OF_COMPONENTS, PREPROCESSED)
+"""All calibrations, the simplest first."""
 
 INVERSE = ("pls", "pcr", "single_wavelength")
 """Those of them that an estimate by geonode is compared with in scores."""
@@ -290,40 +266,68 @@ def fitted(
         spectra: theirs.
         folds: of `folds_of`; of one fold alone, estimates are the mean.
     """
-    basis = own_basis(spectra) if key in ON_SCORES else None
-    taken = spectra if basis is None else spectra @ basis
-    count, fit = int(folds.max()) + 1, CALIBRATIONS[key]
+    if key == PREPROCESSED:
+        ((fit, left_out, leverages),) = fit_preprocessed(concentrations[:, None], spectra, folds)
+        return Fitted(fit, spectra.shape[1], 0, left_out, leverages)
+    tried = _on_components if key in OF_COMPONENTS else _at_wavelengths
+    whole, estimates, leverages, inner = tried(key, concentrations, spectra, folds)
+    if folds.max() == 0:
+        estimates[:], leverages[:] = concentrations.mean(), 1 / len(spectra)
+    size = len(spectra), float(np.ptp(concentrations))
+    total = np.sum((estimates - concentrations[:, None]) ** 2, axis=0)
+    chosen = np.array([_best(row, *size) for row in inner])[folds]
+    own = np.arange(len(spectra)), chosen
+    return Fitted(
+        whole, spectra.shape[1], _best(total, *size), estimates[own], leverages[own]
+    )
 
-    def without(*left_out: int) -> Fit:
+
+Tried = tuple[Fit, np.ndarray, np.ndarray, np.ndarray]
+"""Fit to all samples; of those left out, estimates and leverages by every option; squared errors of
+the other folds, by fold and option."""
+
+
+def _at_wavelengths(
+    key: str, concentrations: np.ndarray, spectra: np.ndarray, folds: np.ndarray
+) -> Tried:
+    """Every wavelength, or the one of a line, tried."""
+    count, fit = int(folds.max()) + 1, OF_ONE_WAVELENGTH[key]
+
+    def without(*left_out: int) -> Polynomial | Linear:
         kept = ~np.isin(folds, left_out)
-        return fit(concentrations[kept], taken[kept])
+        return fit(concentrations[kept], spectra[kept])
 
-    whole = fit(concentrations, taken)
-    options = whole.estimates(taken[:1]).shape[1]
-    estimates, leverages = np.empty((2, len(taken), options))
+    whole = fit(concentrations, spectra)
+    options = whole.estimates(spectra[:1]).shape[1]
+    estimates, leverages = np.empty((2, len(spectra), options))
     inner = np.zeros((count, options))
     for one in range(count if count > 1 else 0):
         at = folds == one
         of_fold = without(one)
-        estimates[at], leverages[at] = (
-            of_fold.estimates(taken[at]),
-            of_fold.leverages(taken[at]),
-        )
+        estimates[at], leverages[at] = of_fold.estimates(spectra[at]), of_fold.leverages(spectra[at])
         for other in range(one if count > 2 and options > 1 else 0):
             of_pair = without(one, other)
             for outer, left in ((one, folds == other), (other, at)):
-                errors = of_pair.estimates(taken[left]) - concentrations[left, None]
+                errors = of_pair.estimates(spectra[left]) - concentrations[left, None]
                 inner[outer] += np.sum(errors**2, axis=0)
-    if count == 1:
-        estimates[:], leverages[:] = concentrations.mean(), 1 / len(taken)
-    size = len(taken), float(np.ptp(concentrations))
-    total = np.sum((estimates - concentrations[:, None]) ** 2, axis=0)
-    chosen = np.array([_best(row, *size) for row in inner])[folds]
-    own = np.arange(len(taken)), chosen
-    option = _best(total, *size)
-    if basis is not None and isinstance(whole, Linear) and whole.rotation is not None:
-        whole = replace(whole, centre=spectra.mean(axis=0), rotation=basis @ whole.rotation)
-    return Fitted(whole, spectra.shape[1], option, estimates[own], leverages[own])
+    return whole, estimates, leverages, inner
+
+
+def _on_components(
+    key: str, concentrations: np.ndarray, spectra: np.ndarray, folds: np.ndarray
+) -> Tried:
+    """Every number of components tried."""
+    method, scores = OF_COMPONENTS[key], Scores(spectra, folds)
+    mean, span = float(concentrations.mean()), float(np.ptp(concentrations)) or 1.0
+    targets = (concentrations - mean) / span
+    most = max(1, min(MOST_COMPONENTS, spectra.shape[1], len(spectra) - 1))
+    found = scores.left_out(targets, method, most)
+    inner = span**2 * np.nansum((found.inner - targets[:, None]) ** 2, axis=1)
+    (rotation,), (sizes,), (slopes,) = scores.fits(targets, [()], method, most).components
+    whole = Linear(
+        len(spectra), mean, scores.centre, scores.of_wavelengths(rotation), sizes, span * slopes
+    )
+    return whole, mean + span * found.estimates, found.leverages, inner
 
 
 def _best(squares: np.ndarray, count: int, range_: float) -> int:

@@ -71,7 +71,13 @@ class MixtureFile(AnyCalibration[UnknownMixture]):
             MixtureError: the amounts cannot calibrate, naming the file.
         """
         with errors_of_file(source):
-            found = MixtureCalibration.of(series.signal, series.amounts, series.substances, report)
+            found = MixtureCalibration.of(
+                series.signal,
+                series.amounts,
+                series.substances,
+                preprocessed=bool(series.preprocessing.steps),
+                report=report,
+            )
         return cls(source, series, moved(found, CPU))
 
     @staticmethod

@@ -45,6 +45,7 @@ NAMES = {
     "single_wavelength": "best single wavelength",
     "pcr": "PCR",
     "pls": "PLS",
+    "preprocessed_pls": "PLS on preprocessings",
     "geonode": "geonode",
 }
 """Names of the methods for people, the simplest method first."""

@@ -68,7 +68,7 @@ def _true(file: MixtureFile, place: int) -> Figure:
         "estimated": found.left_out["combined"][:, place],
         "low": ends[:, 0],
         "high": ends[:, 1],
-        "pls": found.left_out["pls"][:, place],
+        "pls": found.left_out["preprocessed_pls"][:, place],
     }
     tables = {"samples": samples, "ends": {"measured": [measured.min(), measured.max()]}}
     what = f"{name}: left-out estimates over measured amounts, with 90% intervals"

@@ -11,6 +11,10 @@ from geonode.report.table import Cell, Table
 from geonode.spectra.series import labelled
 from geonode.wording import listed
 
+OTHERS = {"preprocessed_pls": "by PLS on preprocessings", "reweighted_pls": "by reweighted PLS"}
+"""Methods beside geonode whose estimates of samples are tabulated."""
+
+
 
 def mixture_tables(file: MixtureFile, results: list[Table]) -> list[Table]:
     """All tables, the summary first, with those of results among them."""
@@ -53,10 +57,10 @@ def _errors(file: MixtureFile) -> Table:
 def _left_out(file: MixtureFile) -> Table:
     found, columns = file.calibration, ["sample"]
     for name, unit in zip(file.series.substances, file.series.units, strict=True):
-        of_one = ("measured", "estimated", "low90", "high90", "by geonode", "by PLS", "by PLS2")
+        of_one = ("measured", "estimated", "low90", "high90", "by geonode", *OTHERS.values())
         columns += [labelled(f"{name} {what}", unit) for what in of_one]
     ends = found.left_out_intervals
-    others = [found.left_out[key] for key in ("geonode", "pls", "pls2")]
+    others = [found.left_out[key] for key in ("geonode", *OTHERS)]
     each = [file.series.amounts, found.left_out["combined"], ends[..., 0], ends[..., 1], *others]
     values = np.stack(each, axis=2).reshape(len(ends), -1)
     rows: list[list[Cell]] = [

@@ -18,6 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+ROUNDING = 1e-12
+"""Largest variation due to rounding, relative to the size of the spectra."""
+
 SMALLEST = 1e-14
 """Variance along a component that is rounding, over the largest."""
 
@@ -130,8 +133,9 @@ class Scores:
         self.centre = spectra.mean(axis=0)
         self._spectra = spectra - self.centre
         samples, wavelengths = spectra.shape
-        # The mean of each fold is near zero, and little is lost where it is taken off.
-        size = float(np.linalg.norm(self._spectra)) or 1.0
+        size = float(np.linalg.norm(self._spectra))
+        if size <= ROUNDING * np.linalg.norm(spectra):
+            self._spectra, size = np.zeros_like(spectra), 1.0
         self._axes, self._size = None, size
         self.values = self._spectra / size
         if samples <= wavelengths:
@@ -153,6 +157,13 @@ class Scores:
         if self._axes is None:
             return rotation / self._size
         return self._spectra.T @ (self._axes @ rotation) / self._size**2
+
+    def coefficients(
+        self, targets: Float[np.ndarray, "sample"], method: Method, count: int
+    ) -> Float[np.ndarray, "wavelength"]:
+        """Of centred targets over deviations of spectra from their mean, by the first components."""
+        (rotation,), _, (slopes,) = self.fits(targets, [()], method, count).components
+        return self.of_wavelengths((rotation @ slopes)[:, None])[:, 0]
 
     def fits(
         self,

@@ -19,7 +19,7 @@ R. J. Barnes, M. S. Dhanoa and S. J. Lister, Appl. Spectrosc. 43 (1989) 772 (SNV
 L. Xu et al., Anal. Chim. Acta 616 (2008) 138 (ensembles of preprocessings).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -28,7 +28,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from geonode.compute.threads import in_threads
-from geonode.progress import Progress, silent
 from geonode.spectra.component_regression import LeftOut, Scores, pls_components
 from geonode.spectra.preprocessing import standard_normal_variate
 from geonode.ties import EQUAL, first_smallest
@@ -39,6 +38,9 @@ MOST_COMPONENTS = 20
 POWER = 8
 """Of the inverse error of a preprocessing, its weight."""
 
+KEPT = 0.01
+"""Of the largest weight, the least that counts."""
+
 WINDOW, DEGREE = 11, 2
 """Wavelengths and degree of the polynomials that smooth."""
 
@@ -46,10 +48,18 @@ Spectra = Float[np.ndarray, "sample wavelength"]
 
 
 def _filtered(spectra: Spectra, derivative: int = 0) -> Spectra:
-    """Smoothed spectra, or a derivative of them over the place in the axis."""
-    from scipy.signal import savgol_filter  # noqa: PLC0415 - for those who ask for it
+    """Smoothed spectra, or a derivative of them over the place in the axis.
 
-    return savgol_filter(spectra, WINDOW, DEGREE, derivative, axis=1)
+    As scipy.signal.savgol_filter with "interp", whose import takes longer than a calibration.
+    """
+    place, half = np.arange(WINDOW) - WINDOW // 2, WINDOW // 2
+    powers = [np.polynomial.Polynomial.basis(power) for power in range(DEGREE + 1)]
+    derived = np.stack([one.deriv(derivative)(place) for one in powers], axis=1)
+    fit = derived @ np.linalg.pinv(np.vander(place, DEGREE + 1, increasing=True))
+    inside = spectra.shape[1] - WINDOW + 1
+    middle = sum(one * spectra[:, at : at + inside] for at, one in enumerate(fit[half]))
+    first, last = spectra[:, :WINDOW] @ fit[:half].T, spectra[:, -WINDOW:] @ fit[half + 1 :].T
+    return np.concatenate([first, middle, last], axis=1)
 
 
 def _detrended(spectra: Spectra) -> Spectra:
@@ -67,8 +77,10 @@ def _normalised(spectra: Spectra) -> Spectra:
     return np.nan_to_num(standard_normal_variate(spectra))
 
 
+AS_MEASURED = "as measured"
+
 PREPROCESSINGS: dict[str, tuple[Callable[[Spectra], Spectra], ...]] = {
-    "as measured": (),
+    AS_MEASURED: (),
     "centred": (_centred,),
     "smoothed": (_filtered,),
     "detrended": (_detrended,),
@@ -130,6 +142,32 @@ class PreprocessedPLS:
             one.weight * np.sum(scores**2 / one.sizes, axis=1) for one, scores in self.scores(spectra)
         )[:, None]
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether estimates are linear in the spectrum: no SNV takes part."""
+        return not any(_normalised in PREPROCESSINGS[name] for name in self.members)
+
+    def slopes_at(
+        self, spectrum: Float[np.ndarray, "wavelength"]
+    ) -> Float[np.ndarray, "wavelength"]:
+        """Derivative of the concentration over the signal; the same everywhere if it is linear."""
+        found, unit = np.zeros(len(spectrum)), np.eye(len(spectrum))
+        for name, one in self.members.items():
+            slopes, steps = one.weight * (one.rotation @ one.slopes), PREPROCESSINGS[name]
+            for number in range(len(steps))[::-1]:
+                if steps[number] is not _normalised:
+                    slopes = steps[number](unit) @ slopes
+                    continue
+                before = spectrum[None]
+                for step in steps[:number]:
+                    before = step(before)
+                shape = _normalised(before)[0]
+                along = shape @ slopes / (len(shape) - 1)
+                deviation = before.std(ddof=1) if shape.any() else np.inf
+                slopes = (slopes - slopes.mean() - along * shape) / deviation
+            found += slopes
+        return found
+
     def scores(
         self, spectra: Float[np.ndarray, "unknown wavelength"]
     ) -> "list[tuple[Member, Float[np.ndarray, 'unknown component']]]":
@@ -156,7 +194,7 @@ def fit_preprocessed(
     folds: Int[np.ndarray, "sample"],
     *,
     nested: bool = True,
-    report: Progress = silent,
+    preprocessings: Collection[str] = PREPROCESSINGS,
 ) -> list[FittedPLS]:
     """Fit to samples, one by one of several targets.
 
@@ -165,10 +203,9 @@ def fit_preprocessed(
         spectra: theirs; those of fewer than `WINDOW` wavelengths are taken as measured.
         folds: of samples that are left out together, from 0 on, at least two.
         nested: whether samples are to be left out from the weights too; else those of all take part.
-        report: called after every preprocessing.
+        preprocessings: to be tried.
     """
-    largest = int(np.bincount(folds).max())
-    most = max(1, min(MOST_COMPONENTS, spectra.shape[1], len(spectra) - 2 * largest - 2))
+    most = max(1, min(MOST_COMPONENTS, spectra.shape[1], len(spectra) - 1))
     centred = targets - targets.mean(axis=0)
 
     def on(name: str) -> list[tuple[LeftOut, Member]]:
@@ -185,8 +222,8 @@ def fit_preprocessed(
             found.append((left_out, member))
         return found
 
-    names = [*PREPROCESSINGS] if spectra.shape[1] >= WINDOW else ["as measured"]
-    by_target = zip(*in_threads(on, names, report), strict=True)
+    names = [*preprocessings] if spectra.shape[1] >= WINDOW else [AS_MEASURED]
+    by_target = zip(*in_threads(on, names), strict=True)
     return [
         _combined(dict(zip(names, of_target, strict=True)), target, mean, folds)
         for of_target, target, mean in zip(by_target, centred.T, targets.mean(axis=0), strict=True)
@@ -202,6 +239,7 @@ def _combined(
     members = {
         name: member._replace(weight=float(weight))
         for (name, (_, member)), weight in zip(parts.items(), weights, strict=True)
+        if weight
     }
     estimates, leverages, errors = [], [], []
     for left_out, _ in parts.values():
@@ -223,4 +261,5 @@ def _weights(errors: Float[np.ndarray, "member *fold"], size: float) -> Float[np
     """Weights that sum to 1; errors that are rounding are equal."""
     errors = np.maximum(errors, EQUAL * size)
     weights = (errors.min(axis=0) / errors) ** POWER
+    weights = np.where(weights < KEPT, 0, weights)
     return weights / weights.sum(axis=0)
