@@ -14,8 +14,8 @@ from geonode.calibration.checks import Control, Correction, Validation
 from geonode.calibration.diagnostics import Diagnostics
 from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit, limits
-from geonode.calibration.methods import OF_COMPONENTS, folds_of, most_sensitive
-from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
+from geonode.calibration.methods import OF_COMPONENTS, OF_ONE_WAVELENGTH, folds_of, most_sensitive
+from geonode.calibration.verdict import NAMES
 from geonode.errors import ArtifactError, TrainingError
 from geonode.estimation.axis import own_values, require_axis
 from geonode.estimation.curve import Curve

@@ -97,7 +97,10 @@ class Diagnostics:
             leverage_limit(samples, count),
             np.sum(left**2, axis=1),
             residual_limit(left, ROUNDING * float(np.linalg.norm(centred))),
-            {key: _rmsecv(one, spectra, concentrations, folds) for key, one in OF_COMPONENTS.items()},
+            {
+                key: _rmsecv(one, spectra, concentrations, folds)
+                for key, one in OF_COMPONENTS.items()
+            },
         )
 
 

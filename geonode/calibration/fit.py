@@ -1,6 +1,6 @@
-"""Calibration: methods are compared on left-out samples, and one of them estimates."""
+"""Calibration: methods are compared on left-out samples, and estimate together, or one of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,23 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import pdist, squareform
 from scipy.special import bdtr  # scipy.stats takes 0.3 s to import
 
-from geonode.calibration.intervals import ErrorLaw, Sets, are_held, intervals_left_out
-from geonode.calibration.methods import CALIBRATIONS, FEWEST_GROUPS, PREPROCESSED, Fitted, fitted, folds_of
-from geonode.calibration.verdict import NAMES, Verdict, chosen_without
+from geonode.calibration.combination import combined_left_out
+from geonode.calibration.intervals import (
+    ErrorLaw,
+    Sets,
+    are_held,
+    intervals_left_out,
+    is_determined,
+)
+from geonode.calibration.methods import (
+    CALIBRATIONS,
+    FEWEST_GROUPS,
+    PREPROCESSED,
+    Fitted,
+    fitted,
+    folds_of,
+)
+from geonode.calibration.verdict import LARGEST_RELATIVE, NAMES, Verdict
 from geonode.compute.threads import in_threads, one_thread
 from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
@@ -22,6 +36,7 @@ from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
 from geonode.spectra.table import without_rounding
 from geonode.ties import EQUAL
+from geonode.wording import number
 
 FEWEST_LEVELS = 3
 """Of a fold of geonode: as many as a series of four leaves."""
@@ -32,6 +47,13 @@ UNLIKELY = 0.05
 LARGEST_ERROR = 0.25
 """RMSEP as a share of the range, from which the estimates tell little."""
 
+WITHOUT_PREPROCESSINGS = (
+    f"it takes {FEWEST_GROUPS} samples or more whose spectra are not preprocessed"
+)
+
+OUTLYING = 3.0
+"""Half widths of its interval that an outlying sample is off: about five standard deviations."""
+
 Samples = Float[np.ndarray, "sample"]
 Spectra = Float[np.ndarray, "sample wavelength"]
 Scans = tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]
@@ -39,32 +61,30 @@ Scans = tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Methods fitted to samples, compared on samples left out, and the one that estimates.
+    """Methods fitted to samples, compared on samples left out, and what estimates.
 
     A sample has a spectrum and a known concentration. All methods but geonode take every sample by
     itself; geonode takes samples of one concentration for scans of one level. It takes no part with
     more than 50 levels, or where a fold would have fewer than three. All that `estimate` reads is
-    numbers and arrays: the fitted method and the law of its errors, or the curve of geonode.
-
-    Attributes:
-        concentrations: of the samples.
-        fitted: the methods but geonode, by key of `NAMES`.
-        curve: of geonode; None: there are too many levels, or too few.
-        absent: why geonode takes no part.
-        verdict: on all methods that took part.
-        method: which estimates, a key of `NAMES`.
-        law: of its errors; None: it is geonode.
-        sets: 90% intervals of the samples left out, by method: the one that estimates, and geonode.
+    numbers and arrays: the fitted methods, the curve of geonode, weights and the law of errors.
     """
 
     concentrations: Samples
+    """Of the samples."""
     fitted: dict[str, Fitted]
+    """The methods but geonode, by key of `NAMES`."""
     curve: Curve | None
+    """Of geonode; None: there are too many levels, or too few."""
     absent: str
+    """Why geonode takes no part."""
     verdict: Verdict
+    """On all methods that took part, and their combination."""
     method: str
+    """What estimates, a key of `NAMES`."""
     law: ErrorLaw | None
+    """Of its errors; None: it is geonode."""
     sets: dict[str, Sets]
+    """90% intervals of the samples left out, by method: the one that estimates, and geonode."""
 
     @classmethod
     @one_thread()
@@ -81,7 +101,7 @@ class Calibration:
         preprocessed: bool = False,
         report: Progress = silent,
     ) -> "Calibration":
-        """Fit all methods to samples, and choose one by the errors of samples left out.
+        """Fit all methods to samples, and weight them by the errors of samples left out.
 
         Groups are left out one by one; more than 20 of them in ten parts.
 
@@ -90,7 +110,8 @@ class Calibration:
             concentrations: theirs, none negative, at least two different ones.
             groups: of samples that are left out together; None: those of one concentration that
                 are nearer to each other than to all of other ones.
-            method: a key of `NAMES`, to estimate by; "auto": the simplest of the best.
+            method: a key of `NAMES`, to estimate by; "auto": the combination, or geonode alone if
+                the combination is no better than a guess and geonode's sets hold.
             offset: for geonode, as of `Curve.of`.
             scale: for geonode, as of `Curve.of`.
             scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.
@@ -114,7 +135,7 @@ class Calibration:
         found = {key: fitted(key, concentrations, spectra, folds) for key in keys}
         estimates = {name: one.left_out for name, one in found.items()}
         sets: dict[str, Sets] = {}
-        curve, law, absent = None, None, ""
+        curve, absent = None, ""
 
         def curve_of(levels: np.ndarray, rows: np.ndarray) -> Curve:
             series = series_of(levels, rows, None, FEWEST_LEVELS)
@@ -124,56 +145,80 @@ class Calibration:
             return estimate(curve_of(concentrations[~out], spectra[~out]), spectra[out])
 
         try:
-            whole = curve_of(concentrations[of], scan)  # first, as it may say why there is none
+            first = curve_of(concentrations[of], scan)  # as it may say why there is none
             outs = [folds == fold for fold in range(folds.max() + 1)]
             of_geonode = Estimates.joined(in_threads(left_out, outs, report))
             back = np.argsort(np.concatenate([np.flatnonzero(out) for out in outs]))
             estimates["geonode"] = of_geonode.mode[back]
             sets["geonode"] = [of_geonode.sets[place] for place in back]
-            curve = whole
+            curve = first
         except (SpectraError, TrainingError) as error:
             absent = f"geonode takes no part: {error}"
+        leverages = {name: one.leverages for name, one in found.items()}
+        estimates["combined"], leverages["combined"] = combined_left_out(
+            concentrations, estimates, leverages, folds
+        )
         verdict = Verdict.of(concentrations, estimates)
         chosen = _chosen(method, verdict, sets)
         if chosen not in estimates:
-            raise ParameterError("calibration", "method", chosen, f"another: {absent}")
-        if chosen in found:
-            # Errors are those of the method that the other groups choose: they flatter none.
-            tried = {name: one for name, one in estimates.items() if method in {"auto", name}}
-            place = chosen_without(concentrations, tried, groups), np.arange(len(spectra))
-            errors = np.stack([*tried.values()])[place] - concentrations
-            none = np.zeros(len(spectra))
-            all_leverages = [found[name].leverages if name in found else none for name in tried]
-            leverages, one = np.stack(all_leverages)[place], found[chosen]
-            sets[chosen] = intervals_left_out(concentrations, errors, leverages, groups, one)
-            away = one.estimates(scan) - one.estimates(spectra)[of]
-            law = ErrorLaw.of(concentrations[of], errors[of] + away, leverages[of], groups[of])
-        return cls(concentrations, found, curve, absent, verdict, chosen, law, sets)
+            why = absent if chosen == "geonode" else WITHOUT_PREPROCESSINGS
+            raise ParameterError("calibration", "method", chosen, f"another: {why}")
+        whole = cls(concentrations, found, curve, absent, verdict, chosen, None, sets)
+        if chosen == "geonode":
+            return whole
+        own, its = estimates[chosen], leverages[chosen]
+        sets[chosen] = intervals_left_out(concentrations, own, its, groups, folds)
+        errors = (own - concentrations)[of]
+        if scans:
+            errors += whole._estimated(scan)[0] - whole._estimated(spectra)[0][of]
+        return replace(whole, law=ErrorLaw.of(concentrations[of], errors, its[of], groups[of]))
 
     @one_thread()
     def estimate(
-        self, spectra: Any
+        self, spectra: Any, of_geonode: Float[np.ndarray, "unknown"] | None = None
     ) -> tuple[Float[np.ndarray, "unknown"], Float[np.ndarray, "unknown 2"]]:
-        """Concentrations of unknown spectra by the chosen method, and their 90% intervals.
+        """Concentrations of unknown spectra by the method in use, and their 90% intervals.
 
         Intervals are infinite where nothing tells how wide they are.
 
         Args:
             spectra: array-like of shape (unknown, wavelength).
+            of_geonode: the likeliest concentrations by `by_geonode`, if they are known.
 
         Raises:
             SpectraError: as `real_array`, or spectra have other wavelengths than the samples.
         """
-        wavelengths = self.fitted[self.method].wavelengths if self.law else None
+        wavelengths = self.fitted["pls"].wavelengths if self.law else None
         spectra = real_array(spectra, "spectra", unknown=None, wavelength=wavelengths)
         if self.law is None:
             found = self.by_geonode(spectra)
             ends = [(parts[0][0], parts[-1][1]) for parts in found.sets]
             return found.mode, np.array(ends).reshape(-1, 2)
-        chosen = self.fitted[self.method]
-        middle = chosen.estimates(spectra)
-        half = self.law.half_widths(middle, chosen.leverages_of(spectra))
+        middle, leverages = self._estimated(spectra, of_geonode)
+        half = self.law.half_widths(middle, leverages)
         return middle, np.stack([middle - half, middle + half], axis=1)
+
+    def _estimated(
+        self, spectra: np.ndarray, of_geonode: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Estimates by the combination or a method but geonode, and their leverages."""
+        if self.method in self.fitted:
+            one = self.fitted[self.method]
+            return one.estimates(spectra), one.leverages_of(spectra)
+        combination = self.verdict.combination
+        used = {key: one for key, one in self.fitted.items() if combination.weights[key]}
+        estimates = {key: one.estimates(spectra) for key, one in used.items()}
+        if combination.weights.get("geonode"):
+            known = self.by_geonode(spectra).mode if of_geonode is None else of_geonode
+            estimates["geonode"] = known
+        leverages = {key: one.leverages_of(spectra) for key, one in used.items()}
+        return combination.of_methods(estimates, leverages)
+
+    def is_determined(
+        self, estimates: Float[np.ndarray, "unknown"], ends: Float[np.ndarray, "unknown 2"]
+    ) -> Bool[np.ndarray, "unknown"]:
+        """Whether estimates of `estimate` say where in the range a concentration is."""
+        return is_determined(estimates, ends, self.concentrations)
 
     @one_thread()
     def by_geonode(self, spectra: Any) -> Estimates:
@@ -192,18 +237,35 @@ class Calibration:
 
     @property
     def warnings(self) -> list[str]:
-        """Sentences that a reader must know before using the chosen method."""
+        """Sentences that a reader must know before using what estimates."""
         found, held = [], self.held(self.method)
         if _are_few(held):
             found.append(
                 f"Warning: {held.sum()} of {len(held)} known levels inside their interval; about "
                 f"{COVERAGE * len(held):.0f} expected."
             )
-        share = self.verdict.by_key(self.method).scores.rmsep_of_range
-        if share >= LARGEST_ERROR:
+        used = self.verdict.by_key(self.method)
+        if (share := used.scores.rmsep_of_range) >= LARGEST_ERROR:
             found.append(
                 f"Warning: the error (RMSEP) is {share:.0%} of the range of the levels, so that "
                 "estimates tell little more than low from high."
+            )
+        relative = self.verdict.relative_error(used)
+        if relative is not None and relative >= LARGEST_RELATIVE:
+            found.append(
+                f"Warning: the error is {relative:.0%} of the level over decades, so that "
+                "estimates tell little more than the order of magnitude."
+            )
+        if self.law is None:
+            return found
+        away = used.estimates - self.concentrations
+        half = np.array([ends[0][1] - ends[0][0] for ends in self.sets[self.method]]) / 2
+        for place in np.flatnonzero(np.abs(away) > OUTLYING * half):
+            found.append(
+                f"Warning: sample {place + 1}, of {number(float(self.concentrations[place]))}, is "
+                f"estimated {number(float(away[place]), 2)} off by the others, "
+                f"{abs(away[place]) / half[place]:.0f} times what its interval allows: look "
+                "whether it was mistaken."
             )
         return found
 
@@ -243,18 +305,19 @@ def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarr
 
 
 def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets]) -> str:
-    """Key of the method that estimates.
+    """Key of what estimates.
 
-    If none counts, it is geonode if its sets hold: where spectra of two concentrations are alike,
-    all point estimates fail, and its sets have both.
+    If the combination does not count, it is geonode if its sets hold: where spectra of two
+    concentrations are alike, all point estimates fail, and its sets have both.
     """
     if method != "auto":
         return method
-    if verdict.chosen is None and "geonode" in sets:
-        return (
-            verdict.best.key if _are_few(are_held(verdict.levels, sets["geonode"])) else "geonode"
-        )
-    return verdict.used.key
+    alone = verdict.chosen is None and "geonode" in sets
+    return (
+        "geonode"
+        if alone and not _are_few(are_held(verdict.levels, sets["geonode"]))
+        else "combined"
+    )
 
 
 def _are_few(held: np.ndarray) -> bool:

@@ -31,7 +31,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import stdtrit  # scipy.stats takes 0.3 s to import
 
-from geonode.calibration.methods import Fitted
 from geonode.posterior.prior import COVERAGE
 from geonode.spectra.replicates import VarianceShapes
 
@@ -131,23 +130,48 @@ class ErrorLaw:
 
 def intervals_left_out(
     concentrations: Float[np.ndarray, "sample"],
-    errors: Float[np.ndarray, "sample"],
+    estimates: Float[np.ndarray, "sample"],
     leverages: Float[np.ndarray, "sample"],
     groups: Int[np.ndarray, "sample"],
-    fitted: Fitted,
+    folds: Int[np.ndarray, "sample"],
 ) -> Sets:
-    """Intervals of left-out samples, each by the law of the errors of the other groups.
+    """Intervals of left-out samples, each by the law of the errors of the other folds.
 
-    The first arguments are those of `ErrorLaw.of`; the estimates are those of a calibration.
+    Args:
+        concentrations: of the samples.
+        estimates: theirs, without the samples of their fold.
+        leverages: of these estimates.
+        groups: as of `ErrorLaw.of`.
+        folds: of samples that were left out together.
     """
-    half = np.empty(len(errors))
-    for group in np.unique(groups):
-        out = groups == group
-        of_others = (values[~out] for values in (concentrations, errors, leverages, groups))
-        law = ErrorLaw.of(*of_others)
-        half[out] = law.half_widths(fitted.left_out[out], fitted.leverages[out])
-    ends = np.stack([fitted.left_out - half, fitted.left_out + half], axis=1).tolist()
+    half = np.empty(len(estimates))
+    of_all = concentrations, estimates - concentrations, leverages, groups
+    for fold in np.unique(folds):
+        out = folds == fold
+        law = ErrorLaw.of(*(values[~out] for values in of_all))
+        half[out] = law.half_widths(estimates[out], leverages[out])
+    ends = np.stack([estimates - half, estimates + half], axis=1).tolist()
     return [[(low, high)] for low, high in ends]
+
+
+def is_determined(
+    estimates: Float[np.ndarray, "unknown"],
+    ends: Float[np.ndarray, "unknown 2"],
+    levels: Float[np.ndarray, "level"],
+) -> Bool[np.ndarray, "unknown"]:
+    """Whether estimates say where in the range of the levels a concentration is.
+
+    They do not if the 90% set spans half of the range or more, or if they are beyond the levels by
+    more than the range.
+
+    Args:
+        estimates: concentrations.
+        ends: lowest and highest concentration of their 90% sets, of all parts.
+        levels: that were calibrated with.
+    """
+    low, high = float(levels.min()), float(levels.max())
+    beyond = np.maximum(low - estimates, estimates - high)
+    return (ends[:, 1] - ends[:, 0] < (high - low) / 2) & (beyond <= high - low)
 
 
 def are_held(true: Float[np.ndarray, "sample"], sets: Sets) -> Bool[np.ndarray, "sample"]:

@@ -17,12 +17,20 @@ Wold, Ruhe, Wold and Dunn, SIAM J. Sci. Stat. Comput. 5, 735 (1984) (PLS).
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from geonode.spectra.component_regression import ROUNDING, Scores, pcr_components, pls_components
-from geonode.spectra.preprocessed_pls import MOST_COMPONENTS, PreprocessedPLS, fit_preprocessed
+from geonode.spectra.component_regression import (
+    ROUNDING,
+    Fit,
+    Method,
+    Scores,
+    pcr_components,
+    pls_components,
+)
+from geonode.spectra.preprocessed_pls import MOST_COMPONENTS, fit_preprocessed
 from geonode.spectra.series import Series
 from geonode.spectra.table import without_rounding
 from geonode.ties import first_largest, first_smallest
@@ -42,7 +50,7 @@ INTERLEAVED = 10
 
 
 @dataclass(frozen=True)
-class Polynomial:
+class Polynomial(Fit):
     """Signal at one wavelength as a polynomial of the concentration, of degree 1 or 2.
 
     Attributes:
@@ -126,7 +134,7 @@ def _weights(concentrations: np.ndarray, lowest: float, power: int) -> np.ndarra
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(Fit):
     """Regression of the concentration on the first 1, 2, ... components, or on every wavelength.
 
     Attributes:
@@ -162,9 +170,6 @@ class Linear:
         return parts if self.rotation is None else np.cumsum(parts, axis=1)
 
 
-Fit = Polynomial | Linear | PreprocessedPLS
-
-
 def wavelengths(concentrations: Concentrations, spectra: Spectra) -> Linear:
     """Least squares of the concentration over the signal at every wavelength.
 
@@ -182,26 +187,36 @@ def wavelengths(concentrations: Concentrations, spectra: Spectra) -> Linear:
 # the registry
 
 
-OF_ONE_WAVELENGTH: dict[str, Callable[[Concentrations, Spectra], Polynomial | Linear]] = {
-    "straight_line": polynomial,
-    "line_over_c": partial(polynomial, power=1),
-    "line_over_c2": partial(polynomial, power=2),
-    "quadratic": partial(polynomial, degree=2),
-    "single_wavelength": wavelengths,
+class Registered(NamedTuple):
+    """A calibration that takes part: at one wavelength, of components, or PLS on preprocessings."""
+
+    name: str
+    """For people."""
+    at_wavelength: Callable[[Concentrations, Spectra], Fit] | None = None
+    """Fits it to the concentrations of samples and their spectra."""
+    components: Method | None = None
+    """Finds its components."""
+
+
+PREPROCESSED = "preprocessed_pls"
+
+FEWEST_GROUPS = 6
+"""Of samples, from which on preprocessings take part: the errors of fewer cannot weigh ten."""
+
+CALIBRATIONS = {
+    "straight_line": Registered("straight line", polynomial),
+    "line_over_c": Registered("straight line, weighted 1/c", partial(polynomial, power=1)),
+    "line_over_c2": Registered("straight line, weighted 1/c²", partial(polynomial, power=2)),
+    "quadratic": Registered("quadratic", partial(polynomial, degree=2)),
+    "single_wavelength": Registered("best single wavelength", wavelengths),
+    "pcr": Registered("PCR", components=pcr_components),
+    "pls": Registered("PLS", components=pls_components),
+    PREPROCESSED: Registered("PLS on preprocessings"),
 }
 """Calibrations at one wavelength, the simplest first."""
 
-OF_COMPONENTS = {"pcr": pcr_components, "pls": pls_components}
-"""Regressions on components."""
-
-PREPROCESSED = "preprocessed_pls"
-"""PLS on several preprocessings, combined."""
-
-FEWEST_GROUPS = 10
-"""Of samples, from which on preprocessings take part: the errors of fewer cannot weigh ten."""
-
-CALIBRATIONS = (*OF_ONE_WAVELENGTH, *OF_COMPONENTS, PREPROCESSED)
-"""All calibrations, the simplest first."""
+OF_ONE_WAVELENGTH = tuple(key for key, one in CALIBRATIONS.items() if one.at_wavelength)
+OF_COMPONENTS = {key: one.components for key, one in CALIBRATIONS.items() if one.components}
 
 INVERSE = ("pls", "pcr", "single_wavelength")
 """Those of them that an estimate by geonode is compared with in scores."""
@@ -269,17 +284,19 @@ def fitted(
     if key == PREPROCESSED:
         ((fit, left_out, leverages),) = fit_preprocessed(concentrations[:, None], spectra, folds)
         return Fitted(fit, spectra.shape[1], 0, left_out, leverages)
-    tried = _on_components if key in OF_COMPONENTS else _at_wavelengths
-    whole, estimates, leverages, inner = tried(key, concentrations, spectra, folds)
+    at_wavelength, method = CALIBRATIONS[key][1:]
+    if at_wavelength:
+        tried = _at_wavelengths(at_wavelength, concentrations, spectra, folds)
+    else:
+        assert method
+        tried = _on_components(method, concentrations, spectra, folds)
+    whole, estimates, leverages, inner = tried
     if folds.max() == 0:
         estimates[:], leverages[:] = concentrations.mean(), 1 / len(spectra)
     size = len(spectra), float(np.ptp(concentrations))
     total = np.sum((estimates - concentrations[:, None]) ** 2, axis=0)
-    chosen = np.array([_best(row, *size) for row in inner])[folds]
-    own = np.arange(len(spectra)), chosen
-    return Fitted(
-        whole, spectra.shape[1], _best(total, *size), estimates[own], leverages[own]
-    )
+    own = np.arange(len(spectra)), np.array([_best(row, *size) for row in inner])[folds]
+    return Fitted(whole, spectra.shape[1], _best(total, *size), estimates[own], leverages[own])
 
 
 Tried = tuple[Fit, np.ndarray, np.ndarray, np.ndarray]
@@ -288,12 +305,15 @@ the other folds, by fold and option."""
 
 
 def _at_wavelengths(
-    key: str, concentrations: np.ndarray, spectra: np.ndarray, folds: np.ndarray
+    fit: Callable[[Concentrations, Spectra], Fit],
+    concentrations: np.ndarray,
+    spectra: np.ndarray,
+    folds: np.ndarray,
 ) -> Tried:
     """Every wavelength, or the one of a line, tried."""
-    count, fit = int(folds.max()) + 1, OF_ONE_WAVELENGTH[key]
+    count = int(folds.max()) + 1
 
-    def without(*left_out: int) -> Polynomial | Linear:
+    def without(*left_out: int) -> Fit:
         kept = ~np.isin(folds, left_out)
         return fit(concentrations[kept], spectra[kept])
 
@@ -304,7 +324,10 @@ def _at_wavelengths(
     for one in range(count if count > 1 else 0):
         at = folds == one
         of_fold = without(one)
-        estimates[at], leverages[at] = of_fold.estimates(spectra[at]), of_fold.leverages(spectra[at])
+        estimates[at], leverages[at] = (
+            of_fold.estimates(spectra[at]),
+            of_fold.leverages(spectra[at]),
+        )
         for other in range(one if count > 2 and options > 1 else 0):
             of_pair = without(one, other)
             for outer, left in ((one, folds == other), (other, at)):
@@ -314,10 +337,10 @@ def _at_wavelengths(
 
 
 def _on_components(
-    key: str, concentrations: np.ndarray, spectra: np.ndarray, folds: np.ndarray
+    method: Method, concentrations: np.ndarray, spectra: np.ndarray, folds: np.ndarray
 ) -> Tried:
     """Every number of components tried."""
-    method, scores = OF_COMPONENTS[key], Scores(spectra, folds)
+    scores = Scores(spectra, folds)
     mean, span = float(concentrations.mean()), float(np.ptp(concentrations)) or 1.0
     targets = (concentrations - mean) / span
     most = max(1, min(MOST_COMPONENTS, spectra.shape[1], len(spectra) - 1))

@@ -10,6 +10,7 @@ or larger than the number of all values.
 
 import dataclasses
 from collections.abc import Iterable
+from inspect import isabstract
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -106,6 +107,8 @@ class Unpacking:
             kind, *others = kinds or [parts[parts.index(NoneType)]]
             kind = next((one for one in others if one.__name__ in stored), kind)
             return self._value(stored, kind, sizes, infinite)
+        if isabstract(kind):
+            kind = next(one for one in kind.__subclasses__() if one.__name__ in stored)
         if kind in (float, int, bool, str, NoneType):
             return self._one(stored, kind, infinite)
         if origin in (dict, list, tuple):

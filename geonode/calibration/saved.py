@@ -19,7 +19,7 @@ from geonode import __version__
 from geonode.calibration.calibrated_file import CalibratedFile
 from geonode.calibration.fit import Calibration
 from geonode.calibration.intervals import ErrorLaw
-from geonode.calibration.methods import Fitted, Linear, Polynomial
+from geonode.calibration.methods import Fit, Fitted
 from geonode.calibration.mixture_file import MixtureFile
 from geonode.calibration.packing import Unpacking, fields_of, packed
 from geonode.calibration.verdict import Verdict
@@ -41,7 +41,7 @@ from geonode.spectra.series import LABELS, Series
 from geonode.storage.weights import read_weights, write_weights
 
 OF_ONE: tuple[Any, ...] = (
-    *(Series, Chart, Replicates, Preprocessing, Fitted, Polynomial, Linear, ErrorLaw),
+    *(Series, Chart, Replicates, Preprocessing, Fitted, *Fit.__subclasses__(), ErrorLaw),
     *(Curve, Covariances, Novelty),
 )
 OF_SEVERAL: tuple[Any, ...] = (

@@ -1,57 +1,37 @@
-"""Methods compared on left-out levels, and the one to use.
+"""Methods compared on left-out levels, and whether their combination can be used.
 
-The rule: a method counts if it beats the mean of the other levels, which knows no spectrum, both
-in the median of its absolute errors and in their root mean square. Where the levels span more
-than two decades, the root mean square is that of the highest levels alone. There the errors
-relative to the levels count too: a method whose median is one half or more does not count, and
-methods are compared by both root mean squares. A relative error is at most 1, that of a method
-that knows nothing, and that of a blank is relative to the lowest positive level.
+What estimates, unless a method is asked for, is the mean of all methods with weights by their
+errors (`combination`). It counts, as any method does, if it beats the mean of the other levels,
+which knows no spectrum, both in the median of its absolute errors and in their root mean square.
+Where the levels span more than two decades, the root mean square is that of the highest levels
+alone. There the errors relative to the levels count too: a method whose median is one half or more
+does not count. A relative error is at most 1, that of a method that knows nothing, and that of a
+blank is relative to the lowest positive level.
 
-The best is the one of the smallest root mean square (the smallest product of the two). Another is
-as good if its errors are larger by at most `MARGIN`. The simplest method that is as good is the
-one to use. If no method counts, none is. Of n levels, the errors of a method that reads one
-wavelength count 1 + 1 / n times: with so few levels one of five such methods is good by chance. On
-simulated mixtures of 4 to 6 levels this makes the unknowns better by 5%, and costs nothing else.
+The errors of the combination are those of the whole procedure, each level left out before weights
+are taken. Those of the best single method are not: it is the best by these same errors.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from geonode.calibration.methods import ConcentrationScores
+from geonode.calibration.combination import Combination, errors_of
+from geonode.calibration.methods import CALIBRATIONS, OF_ONE_WAVELENGTH, ConcentrationScores
 from geonode.spectra.chart import spans_decades
 from geonode.ties import EQUAL, first_smallest
-from geonode.wording import number, quantity
-
-MARGIN = 1.05
-"""Times the smallest error that is as good as the smallest.
-
-On simulated series and mixtures of 4 to 80 levels a simpler method within it costs 1% of accuracy;
-a fifth, one standard error of a root mean square, or that of paired squares cost 3 to 20%.
-"""
-
-RIVAL = 2.0
-"""Times the smallest error, beyond which a method was never about to be chosen."""
+from geonode.wording import listed, number, quantity
 
 LARGEST_RELATIVE = 0.5
 """Median error relative to the levels, from which a method does not count over decades."""
 
-NAMES = {
-    "straight_line": "straight line",
-    "line_over_c": "straight line, weighted 1/c",
-    "line_over_c2": "straight line, weighted 1/c²",
-    "quadratic": "quadratic",
-    "single_wavelength": "best single wavelength",
-    "pcr": "PCR",
-    "pls": "PLS",
-    "preprocessed_pls": "PLS on preprocessings",
-    "geonode": "geonode",
-}
+NAMES = {key: one.name for key, one in CALIBRATIONS.items()}
+NAMES |= {"geonode": "geonode", "combined": "combined"}
 """Names of the methods for people, the simplest method first."""
 
-OF_ONE_WAVELENGTH = [*NAMES][:5]
-"""Methods that read one wavelength."""
+MENTIONED = 0.1
+"""Weight in the combination from which a method is named."""
 
 
 @dataclass(frozen=True)
@@ -76,21 +56,18 @@ class Method:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Choice of the method to use.
-
-    Attributes:
-        levels: the true concentrations.
-        methods: simplest first.
-        guess: median error of the mean of the other levels.
-        best: the method with the smallest error, of those better than the guess if any is.
-        chosen: the simplest that is as good; None: none is better than the guess.
-    """
+    """Comparison of methods, and the one to use."""
 
     levels: Float[np.ndarray, "level"]
+    """The true concentrations."""
     methods: list[Method]
+    """Simplest first, the combination last."""
     guess: float
+    """Median error of the mean of the other levels."""
     best: Method
-    chosen: Method | None
+    """Single method with the smallest error of `errors_of`."""
+    combination: Combination
+    """Of the single methods."""
 
     @classmethod
     def of(
@@ -102,7 +79,8 @@ class Verdict:
 
         Args:
             levels: the true concentrations.
-            estimates: by method, each level estimated with that level left out.
+            estimates: by method, each level estimated with that level left out; those of
+                "combined" as of `combined_left_out`.
         """
         methods = [
             Method(key, estimates[key], ConcentrationScores.of(levels, estimates[key]))
@@ -111,18 +89,14 @@ class Verdict:
         ]
         others = (levels.sum() - levels) / (len(levels) - 1)
         guess = float(np.median(np.abs(others - levels)))
-        whole = cls(levels, methods, guess, methods[0], None)
-        counting = [method for method in methods if whole.counts(method)]
-        compared = counting or methods
-        squares = _squares(levels, {method.key: method.estimates for method in compared})
-        best, simplest = _chosen(squares.mean(axis=1), levels)
-        chosen = compared[int(simplest)] if counting else None
-        return replace(whole, best=compared[int(best)], chosen=chosen)
+        single = {one.key: one.estimates for one in methods if one.key != "combined"}
+        best = methods[int(first_smallest(errors_of(levels, single)))]
+        return cls(levels, methods, guess, best, Combination.of(levels, single))
 
     @property
-    def used(self) -> Method:
-        """The chosen method; the best where none is good enough."""
-        return self.chosen or self.best
+    def chosen(self) -> Method | None:
+        """The combination, or the only method; None: it is no better than the guess."""
+        return self.methods[-1] if self.counts(self.methods[-1]) else None
 
     def by_key(self, key: str) -> Method:
         """Method of a key."""
@@ -162,100 +136,50 @@ class Verdict:
         """
         if self.chosen is None:
             reason = (
-                "of levels over decades, none estimates most left-out ones to within half of their "
-                "size"
+                "levels span decades, and most left-out ones are not estimated to within half of "
+                "their size"
                 if spans_decades(self.levels)
-                else "none estimates left-out levels better than the mean of the other levels, "
-                f"{quantity(self.guess, unit, 2)} off"
+                else "left-out levels are estimated no better than by the mean of the other "
+                f"levels, {quantity(self.guess, unit, 2)} off"
             )
             return (
-                f"None of the methods can be used: {reason}. The smallest error (RMSEP) is "
-                f"{self._error(self.best, unit)}, by {_called(self.best)}."
+                f"None of the methods can be used, nor their combination: {reason}. The smallest "
+                f"error (RMSEP) is {self._error(self.best, unit)}, by {_called(self.best)}."
             )
-        chosen = self.chosen
-        at = f" at {wavelengths[chosen.key]}" if chosen.key in wavelengths else ""
+        chosen, best = self.chosen, self.best
+        at = f" at {wavelengths[best.key]}" if best.key in wavelengths else ""
         median = quantity(chosen.scores.median_absolute_error, unit, 2)
-        use = f"Use {_called(chosen)}{at}: RMSEP {self._error(chosen, unit)}, median error {median}"
-        if chosen is not self.best:
-            share = chosen.scores.rmsep_of_range - self.best.scores.rmsep_of_range
-            by = f"smaller by {number(100 * share, 2)} % of the range"
-            than = f"{self.best.name}'s typical error is {by if share > 0 else 'no smaller'}"
-            name = _called(chosen)
-            return f"{use}. {name[0].upper()}{name[1:]} is simplest; {than}."
-        others = [one for one in self.methods if one is not chosen]
-        if not others:
-            return f"{use}."
-        squares = _squares(self.levels, {one.key: one.estimates for one in others})
-        second = others[int(_chosen(squares.mean(axis=1), self.levels)[0])]
-        smaller = not spans_decades(self.levels) and second.scores.rmsep < chosen.scores.rmsep
-        alone = smaller and second.key in OF_ONE_WAVELENGTH
-        but = ", but from one wavelength alone" if alone else ""
-        return f"{use}; next is {_called(second)} with {self._error(second, unit)}{but}."
+        errors = f"RMSEP {self._error(chosen, unit)}, median error {median}"
+        if chosen is best:
+            return f"Use {_called(best)}{at}: {errors}."
+        return (
+            f"Use {self.composition}: {errors}. The best single method, by these same errors, is "
+            f"{_called(best)}{at} with RMSEP {self._error(best, unit)}."
+        )
+
+    @property
+    def composition(self) -> str:
+        """The combination and its largest weights."""
+        order = sorted(self.combination.weights.items(), key=lambda one: -round(one[1], 2))
+        named = [f"{NAMES[key]} ({one:.0%})" for key, one in order if one >= MENTIONED]
+        mostly = "mostly " if order[0][1] > 1 / 2 else ""
+        return f"combined: {mostly}{listed(named)}"
+
+    def relative_error(self, method: Method) -> float | None:
+        """Root mean square error relative to the levels, at most 1 each; None: not over decades."""
+        if not spans_decades(self.levels):
+            return None
+        sizes = np.maximum(self.levels, self.levels[self.levels > 0].min())
+        relative = np.minimum(np.abs(method.estimates - self.levels) / sizes, 1)
+        return float(np.sqrt(np.mean(relative**2)))
 
     def _error(self, method: Method, unit: str) -> str:
         """Root mean square error, also as share of the range and, over decades, of the levels."""
         scores = method.scores
         shares = f"{number(100 * scores.rmsep_of_range, 2)} % of the range"
-        if spans_decades(self.levels):
-            relative = np.sqrt(_squares(self.levels, {"": method.estimates})[0, :, 1].mean())
-            shares += f", {number(100 * float(relative), 2)} % of the level"
+        if (relative := self.relative_error(method)) is not None:
+            shares += f", {number(100 * relative, 2)} % of the level"
         return f"{quantity(scores.rmsep, unit, 2)} ({shares})"
-
-
-def chosen_without(
-    levels: Float[np.ndarray, "level"],
-    estimates: dict[str, Float[np.ndarray, "level"]],
-    groups: Int[np.ndarray, "level"],
-) -> Int[np.ndarray, "level"]:
-    """Place of the method that the errors of the other groups choose, for every level.
-
-    A method that is chosen by these same errors has slightly more in use: one with small errors by
-    chance is preferred. Those of the methods that are chosen by the others are not.
-
-    Args:
-        levels: the true concentrations.
-        estimates: by method, the simplest first, each level estimated with its group left out.
-        groups: of levels that were left out together, from 0 on.
-    """
-    squares = _squares(levels, estimates)
-    means = squares.mean(axis=1)
-    best, _ = _chosen(means, levels)
-    rivals = np.flatnonzero((_sizes(means, levels) <= RIVAL * _sizes(means, levels)[best]).all(1))
-    squares = squares[rivals].swapaxes(0, 1)
-    of_group = np.zeros((groups.max() + 1, *squares.shape[1:]))
-    np.add.at(of_group, groups, squares)
-    of_others = (of_group.sum(axis=0) - of_group)[groups] / len(levels)
-    return rivals[_chosen(of_others, levels)[1]]
-
-
-def _squares(levels: np.ndarray, estimates: dict[str, np.ndarray]) -> np.ndarray:
-    """Squared errors that count, and over decades relative ones: (method, level, kind)."""
-    counted = np.array([1 + (name in OF_ONE_WAVELENGTH) / len(levels) for name in estimates])
-    errors = np.abs(np.stack([*estimates.values()]) - levels)
-    kinds = [errors]
-    if spans_decades(levels):
-        sizes = np.maximum(levels, levels[levels > 0].min())
-        kinds.append(np.minimum(errors / sizes, 1))
-    return (counted[:, None, None] * np.stack(kinds, axis=-1)) ** 2
-
-
-def _chosen(means: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places of the best and of the simplest method that is as good, by mean squares.
-
-    Args:
-        means: (..., method, kind).
-        levels: the true concentrations.
-    """
-    sizes = _sizes(means, levels)
-    best = first_smallest(np.log(sizes).sum(axis=-1), size=1.0)
-    of_best = np.take_along_axis(sizes, best[..., None, None], axis=-2)
-    simplest = np.argmax((sizes <= (1 + EQUAL) * MARGIN * of_best).all(axis=-1), axis=-1)
-    return best, np.asarray(simplest)
-
-
-def _sizes(means: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Root mean squares of every kind; those that are rounding are all `EQUAL` of the range."""
-    return np.maximum(np.sqrt(means), EQUAL * np.array([np.ptp(levels), 1.0])[: means.shape[-1]])
 
 
 def _called(method: Method) -> str:

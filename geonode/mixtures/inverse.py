@@ -65,7 +65,9 @@ class Inverse(NamedTuple):
         self, spectra: Float[np.ndarray, "unknown wavelength"]
     ) -> Float[np.ndarray, "unknown substance"]:
         """Amounts of spectra."""
-        return self.constant + sum(preprocessed(name, spectra) @ b for name, b in self.slopes.items())
+        return self.constant + sum(
+            preprocessed(name, spectra) @ b for name, b in self.slopes.items()
+        )
 
 
 def fit_inverse(

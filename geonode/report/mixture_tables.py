@@ -15,7 +15,6 @@ OTHERS = {"preprocessed_pls": "by PLS on preprocessings", "reweighted_pls": "by 
 """Methods beside geonode whose estimates of samples are tabulated."""
 
 
-
 def mixture_tables(file: MixtureFile, results: list[Table]) -> list[Table]:
     """All tables, the summary first, with those of results among them."""
     return [_summary(file), _errors(file), _left_out(file), *results, _pure(file), _next(file)]

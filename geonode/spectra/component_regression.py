@@ -12,6 +12,7 @@ Sources: B. S. Dayal and J. F. MacGregor, J. Chemometrics 11 (1997) 73 (PLS of t
 F. Lindgren, P. Geladi and S. Wold, J. Chemometrics 7 (1993) 45 (their sums over folds).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -26,6 +27,25 @@ SMALLEST = 1e-14
 
 AT_ONCE = 4_000_000
 """Numbers of the products of fits that are made together."""
+
+
+class Fit(ABC):
+    """A calibration fitted to samples, by every option: numbers of components, or wavelengths.
+
+    Fields are arrays, numbers, strings and dictionaries of these, so that files can store them.
+    """
+
+    @abstractmethod
+    def estimates(
+        self, spectra: Float[np.ndarray, "unknown wavelength"]
+    ) -> Float[np.ndarray, "unknown option"]:
+        """Concentrations of spectra (unit of those of the samples)."""
+
+    @abstractmethod
+    def leverages(
+        self, spectra: Float[np.ndarray, "unknown wavelength"]
+    ) -> Float[np.ndarray, "unknown option"]:
+        """Variance of what was fitted, at each spectrum, over that of the error of one sample."""
 
 
 class Components(NamedTuple):
@@ -45,7 +65,9 @@ Method = Callable[
 
 
 def pls_components(
-    products: Float[np.ndarray, "fit score score"], with_target: Float[np.ndarray, "fit score"], most: int
+    products: Float[np.ndarray, "fit score score"],
+    with_target: Float[np.ndarray, "fit score"],
+    most: int,
 ) -> Components:
     """Components of partial least squares for one target.
 
@@ -80,7 +102,9 @@ def pls_components(
 
 
 def pcr_components(
-    products: Float[np.ndarray, "fit score score"], with_target: Float[np.ndarray, "fit score"], most: int
+    products: Float[np.ndarray, "fit score score"],
+    with_target: Float[np.ndarray, "fit score"],
+    most: int,
 ) -> Components:
     """Leading principal components, and the slopes of a target over them; as `pls_components`."""
     from scipy.linalg import eigh  # noqa: PLC0415
@@ -91,9 +115,9 @@ def pcr_components(
     sizes, slopes = np.full((len(products), most), np.inf), np.zeros((len(products), most))
     for fit, (values, vectors) in enumerate(pairs):
         kept = int(np.sum(values > SMALLEST))
-        values, vectors = values[::-1][:kept], vectors[:, ::-1][:, :kept]
-        rotation[fit, :, :kept], sizes[fit, :kept] = vectors, values
-        slopes[fit, :kept] = with_target[fit] @ vectors / values
+        largest, axes = values[::-1][:kept], vectors[:, ::-1][:, :kept]
+        rotation[fit, :, :kept], sizes[fit, :kept] = axes, largest
+        slopes[fit, :kept] = with_target[fit] @ axes / largest
     return Components(rotation, sizes, slopes)
 
 
@@ -115,8 +139,8 @@ class LeftOut(NamedTuple):
     estimates: Float[np.ndarray, "sample component"]
     leverages: Float[np.ndarray, "sample component"]
     inner: Float[np.ndarray, "fold sample component"]
-    """Estimates without the sample's fold and that of the first dimension, NaN of samples in it; not
-    nested, `estimates`."""
+    """Estimates without the sample's fold and that of the first dimension, NaN for samples in it;
+    not nested, `estimates`."""
 
 
 class Scores:
@@ -161,7 +185,7 @@ class Scores:
     def coefficients(
         self, targets: Float[np.ndarray, "sample"], method: Method, count: int
     ) -> Float[np.ndarray, "wavelength"]:
-        """Of centred targets over deviations of spectra from their mean, by the first components."""
+        """Of centred targets over deviations of spectra from their mean, by some components."""
         (rotation,), _, (slopes,) = self.fits(targets, [()], method, count).components
         return self.of_wavelengths((rotation @ slopes)[:, None])[:, 0]
 
@@ -176,9 +200,7 @@ class Scores:
         kept = np.ones((len(without), len(self._counts)))
         for one, folds in zip(kept, without, strict=True):
             one[[*folds]] = 0
-        with_target = np.stack(
-            [targets[own] @ self.values[own] for own in self._each()]
-        )
+        with_target = np.stack([targets[own] @ self.values[own] for own in self._each()])
         total = np.array([targets[own].sum() for own in self._each()])
         count = kept @ self._counts
         centre, mean = kept @ self._sums / count[:, None], kept @ total / count

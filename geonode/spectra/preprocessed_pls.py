@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from geonode.compute.threads import in_threads
-from geonode.spectra.component_regression import LeftOut, Scores, pls_components
+from geonode.spectra.component_regression import Fit, LeftOut, Scores, pls_components
 from geonode.spectra.preprocessing import standard_normal_variate
 from geonode.ties import EQUAL, first_smallest
 
@@ -116,7 +116,7 @@ class Member(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class PreprocessedPLS:
+class PreprocessedPLS(Fit):
     """Mean of PLS on several preprocessings."""
 
     count: int
@@ -130,17 +130,24 @@ class PreprocessedPLS:
         self, spectra: Float[np.ndarray, "unknown wavelength"]
     ) -> Float[np.ndarray, "unknown option"]:
         """Concentrations of spectra, the one option."""
-        return self.mean + sum(
-            one.weight * (scores @ one.slopes) for one, scores in self.scores(spectra)
-        )[:, None]
+        return (
+            self.mean
+            + sum(one.weight * (scores @ one.slopes) for one, scores in self.scores(spectra))[
+                :, None
+            ]
+        )
 
     def leverages(
         self, spectra: Float[np.ndarray, "unknown wavelength"]
     ) -> Float[np.ndarray, "unknown option"]:
         """Weighted means of the leverages on the preprocessings, the one option."""
-        return 1 / self.count + sum(
-            one.weight * np.sum(scores**2 / one.sizes, axis=1) for one, scores in self.scores(spectra)
-        )[:, None]
+        return (
+            1 / self.count
+            + sum(
+                one.weight * np.sum(scores**2 / one.sizes, axis=1)
+                for one, scores in self.scores(spectra)
+            )[:, None]
+        )
 
     @property
     def is_linear(self) -> bool:
@@ -202,7 +209,8 @@ def fit_preprocessed(
         targets: of the samples.
         spectra: theirs; those of fewer than `WINDOW` wavelengths are taken as measured.
         folds: of samples that are left out together, from 0 on, at least two.
-        nested: whether samples are to be left out from the weights too; else those of all take part.
+        nested: whether weights and numbers of components of `left_out` are those of the other
+            folds too; else those of all.
         preprocessings: to be tried.
     """
     most = max(1, min(MOST_COMPONENTS, spectra.shape[1], len(spectra) - 1))
@@ -218,7 +226,13 @@ def fit_preprocessed(
             whole = scores.fits(target, [()], pls_components, best).components
             there = np.isfinite(whole.sizes[0])
             rotation = scores.of_wavelengths(whole.rotation[0][:, there])
-            member = Member(float(error[best - 1]), scores.centre, rotation, whole.sizes[0][there], whole.slopes[0][there])
+            member = Member(
+                float(error[best - 1]),
+                scores.centre,
+                rotation,
+                whole.sizes[0][there],
+                whole.slopes[0][there],
+            )
             found.append((left_out, member))
         return found
 
@@ -257,7 +271,9 @@ def _combined(
     )
 
 
-def _weights(errors: Float[np.ndarray, "member *fold"], size: float) -> Float[np.ndarray, "member *fold"]:
+def _weights(
+    errors: Float[np.ndarray, "member *fold"], size: float
+) -> Float[np.ndarray, "member *fold"]:
     """Weights that sum to 1; errors that are rounding are equal."""
     errors = np.maximum(errors, EQUAL * size)
     weights = (errors.min(axis=0) / errors) ** POWER
