@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial.distance import pdist, squareform
 from scipy.special import bdtr  # scipy.stats takes 0.3 s to import
 
 from geonode.calibration.combination import combined_left_out
@@ -34,6 +33,7 @@ from geonode.estimation.rows import series_of
 from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
+from geonode.spectra.component_regression import AT_ONCE, ROUNDING
 from geonode.spectra.table import without_rounding
 from geonode.ties import EQUAL
 from geonode.wording import number
@@ -297,11 +297,23 @@ def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarr
     Samples of one concentration that differ as much as those of different ones are compositions in
     which something else varies. A method must tell them apart, and they are left out one by one.
     """
-    apart = squareform(pdist(spectra - spectra.mean(axis=0)))
-    same = levels[:, None] == levels
-    nearest = np.where(same, np.inf, apart).min(axis=1)
-    linked = same & (apart <= (1 + EQUAL) * np.minimum(nearest[:, None], nearest))
-    return connected_components(linked, directed=False)[1]
+    _, level, counts = np.unique(levels, return_inverse=True, return_counts=True)
+    centred, groups = spectra - spectra.mean(axis=0), np.arange(len(levels))
+    sizes = np.sum(centred**2, axis=1)
+
+    def apart(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Squared distances."""
+        products = centred[some] @ centred[others].T
+        return np.maximum(sizes[some, None] + sizes[others] - 2 * products, 0)
+
+    for one in np.flatnonzero(counts > 1):
+        own, others = np.flatnonzero(level == one), np.flatnonzero(level != one)
+        parts = np.array_split(own, 1 + own.size * others.size // AT_ONCE)
+        nearest = np.concatenate([apart(part, others).min(axis=1) for part in parts])
+        limit = (1 + EQUAL) * np.minimum(nearest[:, None], nearest) + ROUNDING * sizes.max()
+        _, preparation = connected_components(apart(own, own) <= limit, directed=False)
+        groups[own] = own[preparation]
+    return groups
 
 
 def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets]) -> str:

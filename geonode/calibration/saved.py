@@ -62,7 +62,7 @@ MIXTURES = {"series": MixtureSeries, "calibration": MixtureCalibration, **CONTEN
 ONE = {
     "series": Series,
     "calibration": {name: get_type_hints(Calibration)[name] for name in OF_CALIBRATION},
-    "estimates": dict[str, Float[np.ndarray, "level"]],
+    "estimates": dict[str, Float[np.ndarray, "sample"]],
     **CONTENT,
 }
 """Declared types of what is stored."""

@@ -1,10 +1,7 @@
 """Amounts from the spectrum by inverse regression: PLS on preprocessings, reweighted PLS, and CLS.
 
 - `preprocessed_pls`: of each substance by itself, as of `spectra.preprocessed_pls`.
-- `reweighted_pls`: PLS on spectra whose wavelengths are weighted by the size of their coefficients
-  in the fit before, `REWEIGHTED` times. Wavelengths that say nothing about a substance fade, which
-  matters where much else varies. Source: A. Rinnan, M. Andersson, C. Ridder and S. B. Engelsen,
-  J. Chemometrics 28 (2014) 439 (recursive weighted PLS).
+- `reweighted_pls`: of each substance by itself, as of `spectra.preprocessed_pls.reweighted`.
 - `cls`: classical least squares; the signal is linear in all amounts, and amounts are read back.
 
 Numbers of components and weights are chosen by the errors of compositions left out. The whole fit,
@@ -18,15 +15,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from geonode.mixtures.design import folds_of
-from geonode.spectra.component_regression import Scores, pls_components
 from geonode.spectra.preprocessed_pls import (
     AS_MEASURED,
-    MOST_COMPONENTS,
     PREPROCESSINGS,
     fit_preprocessed,
     preprocessed,
+    reweighted,
 )
-from geonode.ties import first_smallest
 
 METHODS = {
     "preprocessed_pls": "PLS on preprocessings",
@@ -34,9 +29,6 @@ METHODS = {
     "cls": "CLS",
 }
 """Names of the inverse methods for people."""
-
-REWEIGHTED = 2
-"""Times that wavelengths are weighted anew."""
 
 Spectra = Float[np.ndarray, "sample wavelength"]
 Amounts = Float[np.ndarray, "sample substance"]
@@ -56,7 +48,8 @@ class Inverse(NamedTuple):
         """Mean of the functions of several fits."""
         names = [one for one in PREPROCESSINGS if any(one in fit.slopes for fit in fits)]
         slopes = {
-            name: sum(fit.slopes[name] for fit in fits if name in fit.slopes) / len(fits)
+            name: np.sum([fit.slopes[name] for fit in fits if name in fit.slopes], axis=0)
+            / len(fits)
             for name in names
         }
         return cls(np.mean([fit.constant for fit in fits], axis=0), slopes)
@@ -71,7 +64,10 @@ class Inverse(NamedTuple):
 
 
 def fit_inverse(
-    spectra: Spectra, amounts: Amounts, composition: Folds, preprocessings: Collection[str]
+    spectra: Spectra,
+    amounts: Amounts,
+    composition: Folds,
+    preprocessings: Collection[str] = PREPROCESSINGS,
 ) -> dict[str, Inverse]:
     """All methods of `METHODS`, fitted to samples.
 
@@ -93,26 +89,11 @@ def fit_inverse(
             of_one = scale[place] * one.weight * (one.rotation @ one.slopes)
             slopes[name][:, place] = of_one
             constant[place] -= one.centre @ of_one
-    reweighted = np.stack([_reweighted(spectra, column, folds) for column in targets.T], axis=1)
+    columns = [reweighted(spectra, column, folds)[1] for column in targets.T]
+    anew = np.stack([one.rotation @ one.slopes for one in columns], axis=1)
     pure = np.linalg.lstsq(np.column_stack([np.ones(len(amounts)), targets]), spectra)[0]
     back = np.linalg.pinv(pure[1:]) * scale
-    linear = {"reweighted_pls": (centre, reweighted * scale), "cls": (pure[0], back)}
+    linear = {"reweighted_pls": (centre, anew * scale), "cls": (pure[0], back)}
     return {"preprocessed_pls": Inverse(constant, slopes)} | {
         key: Inverse(mean - at @ b, {AS_MEASURED: b}) for key, (at, b) in linear.items()
     }
-
-
-def _reweighted(
-    spectra: Spectra, target: Float[np.ndarray, "sample"], folds: Folds
-) -> Float[np.ndarray, "wavelength"]:
-    """Coefficients of centred spectra by wavelengths that were weighted anew."""
-    weights = np.ones(spectra.shape[1])
-    most = max(1, min(MOST_COMPONENTS, spectra.shape[1], len(spectra) - 2))
-    for _ in range(1 + REWEIGHTED):
-        scores = Scores(spectra * weights, folds)
-        errors = scores.left_out(target, pls_components, most, nested=False).estimates
-        squares = np.sum((errors - target[:, None]) ** 2, axis=0)
-        best = int(first_smallest(squares, size=float(np.sum(target**2)))) + 1
-        found = weights * scores.coefficients(target, pls_components, best)
-        weights = np.abs(found) / (np.abs(found).max() or 1.0)
-    return found

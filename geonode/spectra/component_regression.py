@@ -124,8 +124,8 @@ def pcr_components(
 class Fits(NamedTuple):
     """Fits without some folds each."""
 
-    count: Float[np.ndarray, "fit"]
-    """Number of samples."""
+    samples: Float[np.ndarray, "fit"]
+    """Their number."""
     mean: Float[np.ndarray, "fit"]
     """Of their targets."""
     centre: Float[np.ndarray, "fit score"]
@@ -182,13 +182,6 @@ class Scores:
             return rotation / self._size
         return self._spectra.T @ (self._axes @ rotation) / self._size**2
 
-    def coefficients(
-        self, targets: Float[np.ndarray, "sample"], method: Method, count: int
-    ) -> Float[np.ndarray, "wavelength"]:
-        """Of centred targets over deviations of spectra from their mean, by some components."""
-        (rotation,), _, (slopes,) = self.fits(targets, [()], method, count).components
-        return self.of_wavelengths((rotation @ slopes)[:, None])[:, 0]
-
     def fits(
         self,
         targets: Float[np.ndarray, "sample"],
@@ -241,7 +234,7 @@ class Scores:
                     if len(out) == 1:
                         estimates[own] = at
                         leverages[own] = np.cumsum(scores**2 / sizes, axis=1)
-                        leverages[own] += 1 / found.count[place]
+                        leverages[own] += 1 / found.samples[place]
                     else:
                         inner[outer, own] = at
         if not pairs:
