@@ -28,7 +28,7 @@ from geonode.estimation.covariances import Covariances
 from geonode.estimation.curve import Curve
 from geonode.estimation.novelty import Novelty
 from geonode.mixtures.design import Design
-from geonode.mixtures.forward import ForwardModel
+from geonode.mixtures.forward import ForwardModel, Span
 from geonode.mixtures.inverse import Inverse
 from geonode.mixtures.mixture import MixtureCalibration
 from geonode.mixtures.surface import Smoothers, Surface
@@ -46,7 +46,7 @@ OF_ONE: tuple[Any, ...] = (
 )
 OF_SEVERAL: tuple[Any, ...] = (
     *(MixtureSeries, Preprocessing, MixtureCalibration, Design, ForwardModel, Surface, Smoothers),
-    Inverse,
+    *(Span, Inverse),
 )
 OF_CALIBRATION = ("concentrations", "fitted", "curve", "absent", "method", "law", "sets")
 """Fields of a `Calibration` that are stored; its verdict follows from the estimates."""

@@ -29,7 +29,9 @@ def surfaces(file: MixtureFile) -> dict[str, Any]:
     The other substances have, in every step, the same share of their ranges. A signal is the mean
     and the sum of scores times loadings at the wavelength.
     """
-    forward, design = file.calibration.forward, file.calibration.design
+    forward, design = file.calibration.surface, file.calibration.design
+    if forward is None:
+        return {"steps": 0, "wavelengths": 0}
     count = len(design.names)
     pairs = [*combinations(range(count), 2)]
     steps, cells = OF_FEW if count <= FEW else OF_MANY

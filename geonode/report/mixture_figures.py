@@ -35,7 +35,8 @@ FAR = 10.0
 
 def of_substance(file: MixtureFile, place: int) -> list[Figure]:
     """Left-out estimates, errors of the methods, and the spectrum of one substance."""
-    return [_true(file, place), _methods(file, place), _pure(file, place)]
+    pure = [_pure(file, place)] if file.calibration.surface else []
+    return [_true(file, place), _methods(file, place), *pure]
 
 
 def of_pairs(file: MixtureFile) -> tuple[list[Figure], list[Figure]]:
@@ -78,7 +79,7 @@ def _true(file: MixtureFile, place: int) -> Figure:
 def _methods(file: MixtureFile, place: int) -> Figure:
     """Errors of left-out samples by method, whose labels have the numbers."""
     errors = {key: float(of[place]) for key, of in file.calibration.rmsep.items()}
-    shown = {key: errors[key] for key in METHODS}
+    shown = {key: errors[key] for key in METHODS if key in errors}
     best, most = file.calibration.verdict[place], FAR * min(shown.values())
     table = {
         "method": [f"{METHODS[key]} {number(error, 3)}" for key, error in shown.items()],

@@ -56,15 +56,13 @@ def mixture_page(file: MixtureFile, tables: list[Table], saved: Path) -> str:
     said = SURFACE if data["steps"] == 1 else f"{SURFACE} {OTHERS}"
     sections = [
         Section("substances", "Substances", each),
-        Section(
-            "surface",
-            "Response surface",
-            [said, _controls(data), _panels(surface)],
-        ),
         Section("design", "Design", [DESIGN, _panels(design)]),
-        Section("next", "What to prepare next", [NEXT, by_name["next"]]),
         Section("left-out", "Left-out samples", _parts(by_name["left_out"], 1, OF_SAMPLE)),
     ]
+    if file.calibration.surface:
+        shown = Section("surface", "Response surface", [said, _controls(data), _panels(surface)])
+        proposed = Section("next", "What to prepare next", [NEXT, by_name["next"]])
+        sections = [sections[0], shown, sections[1], proposed, *sections[2:]]
     used: list[Part] = [by_name[name] for name in ("controls", "validated") if name in by_name]
     if "unknowns" in by_name:
         used[:0] = _parts(by_name["unknowns"], 4, 2 * OF_UNKNOWN)

@@ -11,13 +11,18 @@ from geonode.report.table import Cell, Table
 from geonode.spectra.series import labelled
 from geonode.wording import listed
 
-OTHERS = {"preprocessed_pls": "by PLS on preprocessings", "reweighted_pls": "by reweighted PLS"}
-"""Methods beside geonode whose estimates of samples are tabulated."""
+OTHERS = {
+    "geonode": "by geonode",
+    "preprocessed_pls": "by PLS on preprocessings",
+    "reweighted_pls": "by reweighted PLS",
+}
+"""Methods whose estimates of samples are tabulated."""
 
 
 def mixture_tables(file: MixtureFile, results: list[Table]) -> list[Table]:
     """All tables, the summary first, with those of results among them."""
-    return [_summary(file), _errors(file), _left_out(file), *results, _pure(file), _next(file)]
+    of_surface = [_pure(file), *_next(file)] if file.calibration.surface else []
+    return [_summary(file), _errors(file), _left_out(file), *results, *of_surface]
 
 
 def _summary(file: MixtureFile) -> Table:
@@ -40,10 +45,11 @@ def _errors(file: MixtureFile) -> Table:
     found, rows = file.calibration, []
     ends, amounts = found.left_out_intervals, file.series.amounts
     held = ((ends[..., 0] <= amounts) & (amounts <= ends[..., 1])).sum(axis=0)
-    columns = ["substance", *(f"RMSEP, {one}" for one in METHODS.values()), "best method"]
+    tried = {key: one for key, one in METHODS.items() if key in found.rmsep}
+    columns = ["substance", *(f"RMSEP, {one}" for one in tried.values()), "best method"]
     columns += ["its weight", "RMSEP of the range", "inside the intervals", "lowest", "highest"]
     for place, name in enumerate(file.series.named):
-        errors = [float(found.rmsep[key][place]) for key in METHODS]
+        errors = [float(found.rmsep[key][place]) for key in tried]
         low, high = float(found.design.low[place]), float(found.design.high[place])
         weight, relative = found.weights[:, place].max(), file.of_range[place]
         best = NAMES[found.verdict[place]]
@@ -55,12 +61,13 @@ def _errors(file: MixtureFile) -> Table:
 
 def _left_out(file: MixtureFile) -> Table:
     found, columns = file.calibration, ["sample"]
+    others = {key: what for key, what in OTHERS.items() if key in found.left_out}
     for name, unit in zip(file.series.substances, file.series.units, strict=True):
-        of_one = ("measured", "estimated", "low90", "high90", "by geonode", *OTHERS.values())
+        of_one = ("measured", "estimated", "low90", "high90", *others.values())
         columns += [labelled(f"{name} {what}", unit) for what in of_one]
     ends = found.left_out_intervals
-    others = [found.left_out[key] for key in ("geonode", *OTHERS)]
-    each = [file.series.amounts, found.left_out["combined"], ends[..., 0], ends[..., 1], *others]
+    by_others = [found.left_out[key] for key in others]
+    each = [file.series.amounts, found.left_out["combined"], ends[..., 0], ends[..., 1], *by_others]
     values = np.stack(each, axis=2).reshape(len(ends), -1)
     rows: list[list[Cell]] = [
         [name, *row] for name, row in zip(file.series.samples, values.tolist(), strict=True)
@@ -79,9 +86,11 @@ def _pure(file: MixtureFile) -> Table:
     )
 
 
-def _next(file: MixtureFile) -> Table:
+def _next(file: MixtureFile) -> list[Table]:
     signal = labelled("expected error there", file.series.labels["signal_unit"])
     columns = [*file.series.named, signal, "gain, share of the error"]
-    found = propose_mixtures(file.calibration.forward, PROPOSALS)
+    if (surface := file.calibration.surface) is None:
+        return []
+    found = propose_mixtures(surface, PROPOSALS)
     rows: list[list[Cell]] = [[*one.amounts, one.expected_error, one.gain] for one in found]
-    return Table("next", "Mixtures to prepare next", columns, rows)
+    return [Table("next", "Mixtures to prepare next", columns, rows)]

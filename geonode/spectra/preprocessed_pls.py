@@ -79,9 +79,9 @@ def _normalised(spectra: Spectra) -> Spectra:
 
 AS_MEASURED, REWEIGHTED = "as measured", "wavelengths reweighted"
 
-TIMES, HANDICAP = 2, 1.2
-"""Times that wavelengths are weighted anew, and factor of the errors then: weights see samples that
-are left out only from what follows."""
+TIMES, HANDICAP, FEWEST = 2, 1.5, 40
+"""Times that wavelengths are weighted anew, the factor of the errors then, as weights see samples
+that are left out only from what follows, and the fewest samples for it."""
 
 PREPROCESSINGS: dict[str, tuple[Callable[[Spectra], Spectra], ...]] = {
     AS_MEASURED: (),
@@ -244,7 +244,8 @@ def fit_preprocessed(
         return found
 
     names = [*preprocessings] if spectra.shape[1] >= WINDOW else [AS_MEASURED]
-    names = [name for name in names if nested or name != REWEIGHTED]
+    if not nested or len(spectra) < FEWEST:
+        names = [name for name in names if name != REWEIGHTED]
     by_target = zip(*in_threads(on, names), strict=True)
     return [
         _combined(dict(zip(names, of_target, strict=True)), target, mean, folds)
