@@ -14,7 +14,13 @@ from geonode.calibration.checks import Control, Correction, Validation
 from geonode.calibration.diagnostics import Diagnostics
 from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit, limits
-from geonode.calibration.methods import OF_COMPONENTS, OF_ONE_WAVELENGTH, folds_of, most_sensitive
+from geonode.calibration.methods import (
+    OF_COMPONENTS,
+    OF_ONE_WAVELENGTH,
+    PREPROCESSED,
+    folds_of,
+    most_sensitive,
+)
 from geonode.calibration.verdict import NAMES
 from geonode.errors import ArtifactError, TrainingError
 from geonode.estimation.axis import own_values, require_axis
@@ -396,7 +402,11 @@ class CalibratedFile(AnyCalibration[Unknown]):
     def diagnostics(self) -> Diagnostics:
         """Of the method that estimates if it is PLS or PCR, else of PLS."""
         levels = self.series.concentrations
-        key = self.calibration.method if self.calibration.method in OF_COMPONENTS else "pls"
+        key = (
+            self.calibration.method
+            if self.calibration.method in (*OF_COMPONENTS, PREPROCESSED)
+            else "pls"
+        )
         folds = folds_of(levels, np.arange(len(levels)))
         fitted = self.calibration.fitted[key]
         return Diagnostics.of(key, fitted, self.series.signal, levels, folds)

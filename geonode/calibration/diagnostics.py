@@ -16,7 +16,8 @@ of the samples of one normal population:
        covariance of what is left
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -24,7 +25,9 @@ from scipy.special import fdtri, ndtri  # scipy.stats takes 0.3 s to import
 
 from geonode.calibration.methods import OF_COMPONENTS, Fitted, Linear
 from geonode.spectra.component_regression import ROUNDING, Method, Scores
-from geonode.spectra.preprocessed_pls import MOST_COMPONENTS
+from geonode.spectra.preprocessed_pls import MOST_COMPONENTS, Member, PreprocessedPLS, preprocessed
+
+EPSILON = float(np.finfo(float).eps)
 
 HELD = 0.95
 """Share of the samples below a limit."""
@@ -32,28 +35,26 @@ HELD = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """Diagnostics of a calibration by PLS or PCR.
-
-    Attributes:
-        key: "pls" or "pcr".
-        components: number of components.
-        vector: concentration per unit of the signal at every wavelength.
-        leverages: of the samples.
-        leverage_limit: theirs; None: there are too few samples for one.
-        residuals: Q of the samples (signal unit squared).
-        residual_limit: theirs; None: the components describe the samples exactly.
-        rmsecv: root mean square error of samples left out by PLS and PCR (unit of the
-            concentrations), with one component and more.
-    """
+    """Diagnostics of a calibration by PLS or PCR, or by PLS on several preprocessings."""
 
     key: str
+    """Of the calibration, in `CALIBRATIONS`."""
     components: int
+    """Their number; of several preprocessings that of the largest weight."""
     vector: Float[np.ndarray, "wavelength"]
+    """Concentration per unit of the signal at every wavelength, at the mean spectrum."""
     leverages: Float[np.ndarray, "sample"]
+    """Of the samples; of several preprocessings the weighted mean, as the limit."""
     leverage_limit: float | None
+    """None: there are too few samples for one."""
     residuals: Float[np.ndarray, "sample"]
+    """Q of the samples (signal unit squared); of several preprocessings over its limit, so that the
+    limit of the weighted mean is 1."""
     residual_limit: float | None
+    """None: the components describe the samples exactly."""
     rmsecv: dict[str, Float[np.ndarray, "_tried"]]
+    """Root mean square error of samples left out by PLS and PCR (unit of the concentrations), with
+    one component and more."""
 
     @property
     def inside(self) -> Bool[np.ndarray, "sample"]:
@@ -74,34 +75,70 @@ class Diagnostics:
         """Diagnostics of a fitted method.
 
         Args:
-            key: "pls" or "pcr".
+            key: "pls", "pcr" or "preprocessed_pls".
             fitted: the method.
             spectra: those that it was fitted to.
             concentrations: theirs.
             folds: of samples that are left out together, as of `folds_of`.
         """
-        fit = fitted.fit
-        assert isinstance(fit, Linear)
-        assert fit.rotation is not None  # of components
-        count = int(np.isfinite(fit.sizes[: fitted.option + 1]).sum())
-        rotation, sizes = fit.rotation[:, :count], fit.sizes[:count]
-        centred = spectra - fit.centre
-        scores = centred @ rotation
-        left = centred - scores @ (scores.T @ centred / sizes[:, None])
-        samples = len(spectra)
+        fit, each = fitted.fit, list[tuple[float, np.ndarray, Linear | Member]]()
+        if isinstance(fit, PreprocessedPLS):
+            each = [(m.weight, preprocessed(name, spectra), m) for name, m in fit.members.items()]
+            vector = fit.slopes_at(spectra.mean(axis=0))
+        else:
+            assert isinstance(fit, Linear)
+            assert fit.rotation is not None  # of components
+            there = slice(int(np.isfinite(fit.sizes[: fitted.option + 1]).sum()))
+            rotation, sizes, slopes = fit.rotation[:, there], fit.sizes[there], fit.slopes[there]
+            fit = replace(fit, rotation=rotation, sizes=sizes, slopes=slopes)
+            each, vector = [(1.0, spectra, fit)], rotation @ slopes
+        parts = [_part(weight, own, one) for weight, own, one in each]
+        weights = np.array([part.weight for part in parts])
+        limits = [part.leverage_limit for part in parts if part.leverage_limit is not None]
+        residuals, limit = parts[0].residuals, parts[0].residual_limit
+        if len(parts) > 1:
+            ratios = [part.residuals / (part.residual_limit or np.inf) for part in parts]
+            residuals, limit = weights @ ratios, 1.0
         return cls(
             key,
-            count,
-            rotation @ fit.slopes[:count],
-            1 / samples + np.sum(scores**2 / sizes, axis=1),
-            leverage_limit(samples, count),
-            np.sum(left**2, axis=1),
-            residual_limit(left, ROUNDING * float(np.linalg.norm(centred))),
+            max(parts, key=lambda part: part.weight).components,
+            vector,
+            weights @ [part.leverages for part in parts],
+            float(weights @ limits) if len(limits) == len(parts) else None,
+            residuals,
+            limit,
             {
                 key: _rmsecv(one, spectra, concentrations, folds)
                 for key, one in OF_COMPONENTS.items()
             },
         )
+
+
+class Part(NamedTuple):
+    """Diagnostics on one preprocessing."""
+
+    weight: float
+    components: int
+    leverages: Float[np.ndarray, "sample"]
+    leverage_limit: float | None
+    residuals: Float[np.ndarray, "sample"]
+    residual_limit: float | None
+
+
+def _part(weight: float, spectra: np.ndarray, fit: "Linear | Member") -> Part:
+    """Diagnostics of components of preprocessed spectra."""
+    assert fit.rotation is not None
+    centred, (samples, count) = spectra - fit.centre, (len(spectra), len(fit.sizes))
+    scores = centred @ fit.rotation
+    left = centred - scores @ (scores.T @ centred / fit.sizes[:, None])
+    return Part(
+        weight,
+        count,
+        1 / samples + np.sum(scores**2 / fit.sizes, axis=1),
+        leverage_limit(samples, count),
+        np.sum(left**2, axis=1),
+        residual_limit(left, ROUNDING * float(np.linalg.norm(centred))),
+    )
 
 
 def leverage_limit(samples: int, components: int) -> float | None:
@@ -122,8 +159,9 @@ def residual_limit(
         left: spectra of the samples without their components.
         rounding: singular value from which they are not zero.
     """
-    singular = np.linalg.svd(left, compute_uv=False)
-    eigenvalues = singular[singular > rounding] ** 2 / (len(left) - 1)
+    products = left @ left.T if len(left) < left.shape[1] else left.T @ left
+    squares = np.linalg.eigvalsh(products)
+    eigenvalues = squares[squares > max(rounding**2, EPSILON * squares[-1])] / (len(left) - 1)
     if not eigenvalues.size:
         return None
     one, two, three = (float(np.sum(eigenvalues**power)) for power in (1, 2, 3))

@@ -13,7 +13,7 @@ def shown_errors(found: "MixtureFile") -> list[str]:
     """Errors of the methods, one line a substance."""
     from geonode.calibration.mixture_file import METHODS  # noqa: PLC0415
 
-    errors, shown = found.calibration.rmsep, ("combined", "geonode", "preprocessed_pls")
+    errors, shown = found.calibration.rmsep, ("combined", "preprocessed_pls", "reweighted_pls")
     rows = [["substance", *(f"RMSEP {METHODS[key]}" for key in shown), "best method"]]
     for place, name in enumerate(found.series.named):
         numbers = [f"{errors[key][place]:.3g}" for key in shown]

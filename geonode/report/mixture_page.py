@@ -15,11 +15,11 @@ from geonode.report.table import Table
 
 GENERATOR = "geonode calibrate"
 
-SHOWN = (0, 1, 3, 4, 7, 9, 10, 11, 12)
+SHOWN = (0, 1, 2, 3, -6, -4, -3, -2, -1)
 """Columns of the errors above all sections; the figures have every method."""
 
-OF_SAMPLE, OF_UNKNOWN = 7, 3
-"""Columns of a substance in the tables of left-out samples and of unknowns."""
+OF_UNKNOWN = 3
+"""Columns of a substance in the table of unknowns."""
 
 LEFT_OUT = (
     "First: every sample is estimated by a calibration without its composition. Bars are 90% "
@@ -54,10 +54,11 @@ def mixture_page(file: MixtureFile, tables: list[Table], saved: Path) -> str:
         each += [Markup(f"<h3>{escaped(name)}</h3>"), _panels(of_substance(file, place))]
     data = surfaces(file)
     said = SURFACE if data["steps"] == 1 else f"{SURFACE} {OTHERS}"
+    of_sample = len(by_name["left_out"].columns) // len(file.series.substances)
     sections = [
         Section("substances", "Substances", each),
         Section("design", "Design", [DESIGN, _panels(design)]),
-        Section("left-out", "Left-out samples", _parts(by_name["left_out"], 1, OF_SAMPLE)),
+        Section("left-out", "Left-out samples", _parts(by_name["left_out"], 1, of_sample)),
     ]
     if file.calibration.surface:
         shown = Section("surface", "Response surface", [said, _controls(data), _panels(surface)])

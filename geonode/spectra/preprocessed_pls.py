@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from geonode.compute.threads import in_threads
-from geonode.spectra.component_regression import Fit, LeftOut, Scores, pls_components
+from geonode.spectra.component_regression import ROUNDING, Fit, LeftOut, Scores, pls_components
 from geonode.spectra.preprocessing import standard_normal_variate
 from geonode.ties import EQUAL, first_smallest
 
@@ -59,7 +59,9 @@ def _filtered(spectra: Spectra, derivative: int = 0) -> Spectra:
     inside = spectra.shape[1] - WINDOW + 1
     middle = sum(one * spectra[:, at : at + inside] for at, one in enumerate(fit[half]))
     first, last = spectra[:, :WINDOW] @ fit[:half].T, spectra[:, -WINDOW:] @ fit[half + 1 :].T
-    return np.concatenate([first, middle, last], axis=1)
+    found = np.concatenate([first, middle, last], axis=1)
+    rounding = ROUNDING * np.abs(spectra).max(axis=1, keepdims=True)
+    return np.where(np.abs(found) > rounding, found, 0)  # SNV would make it large
 
 
 def _detrended(spectra: Spectra) -> Spectra:

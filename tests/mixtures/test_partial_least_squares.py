@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+from geonode.mixtures.partial_least_squares import components, own_basis
 from sklearn.cross_decomposition import PLSRegression
 
 from geonode.mixtures.inverse import METHODS, fit_inverse
-from geonode.mixtures.partial_least_squares import components, own_basis
 from tests.mixtures import beer
 
 KNOWN = beer.amounts(14, 3)
