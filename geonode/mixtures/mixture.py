@@ -215,8 +215,8 @@ class MixtureCalibration:
         others = _weights(total - of_folds, handicap)[:, folds]
         weights = _weights(total, handicap)[:, 0]
         of_rest = np.sum(weights[1:, None] * errors[1:], axis=0) / weights[1:].sum(axis=0)
-        rests = np.stack([_second_moment(of_rest[~out]) for out in each]) + design.rounding
         rest = _second_moment(of_rest) + design.rounding
+        rests = np.stack([_second_moment(of_rest[~out]) for out in each]) + design.rounding
         if design.tied:
             rest, rests = rest * np.eye(len(rest)), rests * np.eye(len(rest))
         missed = np.sum(others * errors, axis=0)
