@@ -1,11 +1,11 @@
 """What the intervals and the choice of a method keep: on simulated levels, series and samples.
 
 `python -m research.trust simulated` leaves every level of new simulated series out, by the number
-of levels, and `choices` does so with the choice of a method inside. `series DIR` leaves every level
-of every series of a folder out. `samples FILE` leaves the compositions of a table of samples in
-rows out, whose columns `y_NAME` are known amounts. `mixtures` calibrates simulated mixtures and
-estimates their unknowns, with `--each` by class of difficulty, and with a folder of such tables
-leaves compositions of each out.
+of levels. `choices` does so before anything is calibrated, and compares with the best method of a
+series with hindsight; `series FOLDER...` does the same with measured series. `samples FILE` leaves
+the compositions of a table of samples in rows out, whose columns `y_NAME` are known amounts.
+`mixtures` calibrates simulated mixtures and estimates their unknowns, with `--each` by class of
+difficulty, and with a folder of such tables leaves compositions of each out.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,8 @@ import typer
 from sklearn.cross_decomposition import PLSRegression
 
 from geonode.calibration.fit import Calibration
-from geonode.calibration.methods import fitted, folds_of
+from geonode.calibration.intervals import are_held
+from geonode.calibration.methods import CALIBRATIONS, fitted, folds_of
 from geonode.compute.processes import finished, processes_for
 from geonode.learning.folds import leave_one_out
 from geonode.mixtures.design import Design
@@ -73,19 +74,96 @@ def choices(
     levels: Annotated[int, typer.Option(help="Left-out ones of every number of levels.")] = 300,
     seed: Annotated[int, typer.Option(help="Other than that of the calibration, 1000.")] = 60_000,
 ) -> None:
-    """Shares of simulated levels in the interval of the method that the other levels choose."""
+    """Errors and intervals of simulated levels, left out before anything is calibrated."""
     batches, rows = batches_of(packaged_prior(), LEVELS[1:-1], levels, seed), []
-    with bar("choosing without levels", len(batches) * AT_ONCE) as report:
-        for batch, found in finished(chosen_without, batches, processes_for(8, "cpu"), report):
-            rows += [(batch.levels, *one) for one in found]
-    columns = ["levels", "inside", "series", "holds", "chosen", "geonode", "pls"]
-    table = pd.DataFrame(rows, columns=columns)
-    typer.echo(table.groupby(["levels", "inside"])["holds"].mean().unstack().round(3).to_string())
-    errors = table.groupby(["levels", "series"])[columns[4:]].agg(lambda e: np.sqrt((e**2).mean()))
-    means = np.exp(np.log(errors.clip(lower=1e-6)).groupby("levels").mean())
-    typer.echo("RMSEP, share of the range, geometric means over series:")
-    typer.echo(means.round(4).to_string())
-    typer.echo(f"{len(table)} levels")
+    with bar("calibrating without levels", len(batches) * AT_ONCE) as report:
+        for _, found in finished(without_simulated, batches, processes_for(8, "cpu"), report):
+            rows += found
+    show_nested(pd.DataFrame(rows))
+
+
+@app.command()
+def series(
+    folders: Annotated[list[Path], typer.Argument(help="Of files, one a series.")],
+    most: Annotated[int, typer.Option(help="Largest number of levels; the smallest is 5.")] = 16,
+) -> None:
+    """Errors and intervals of measured levels, left out before anything is calibrated."""
+    common, work, rows = read_parameters(PARAMETERS).spectra, [], []
+    for folder in folders:
+        for name, own in parameters_of_folder(folder, common).items():
+            one = read_series_csv(own)
+            if 5 <= len(one.concentrations) <= most:
+                work.append(Measured(name, one.concentrations, one.signal))
+    with bar("calibrating without levels", sum(len(one.levels) for one in work)) as report:
+        for _, found in finished(without_each, work, processes_for(8, "cpu"), report):
+            rows += found
+    show_nested(pd.DataFrame(rows), by_series=True)
+
+
+class Measured(NamedTuple):
+    """Series by itself."""
+
+    name: str
+    levels: np.ndarray
+    spectra: np.ndarray
+
+
+def without_simulated(batch: Batch, report: Progress = silent) -> list[dict[str, object]]:
+    """Rows of `without_each` of all series of a batch."""
+    draws = Draws.of(batch.seed, torch.device("cpu"))
+    simulated = simulate(draws, batch.series, batch.levels, errors=batch.errors)
+    each = enumerate(zip(*(one.numpy() for one in simulated), strict=True))
+    found = [without_each(Measured(f"{batch.seed} {place}", *one), report) for place, one in each]
+    return [row for rows in found for row in rows]
+
+
+def without_each(series: Measured, report: Progress = silent) -> list[dict[str, object]]:
+    """Errors over the range by what is calibrated without each level, and whether sets hold."""
+    levels, spectra, rows = series.levels, series.spectra, []
+    for fold in leave_one_out(len(levels))[:-1]:
+        out, true = [fold.index], float(levels[fold.index])
+        found = Calibration.fit(spectra[fold.training], levels[fold.training])
+        middle, ends = found.estimate(spectra[out])
+        estimates = {
+            key: float(one.estimates(spectra[out])[0]) for key, one in found.fitted.items()
+        }
+        sets = [[(low, high) for low, high in ends.tolist()]]
+        if found.curve is not None:
+            of_geonode = found.by_geonode(spectra[out])
+            estimates["geonode"] = float(of_geonode.mode[0])
+            sets = of_geonode.sets if found.method == "geonode" else sets
+        estimates["auto"] = float(middle[0])
+        row: dict[str, object] = {"series": series.name, "levels": len(levels)}
+        row |= {"inside": fold.is_inside(fold.index), "geonode alone": found.method == "geonode"}
+        row |= {"holds": bool(are_held(np.array([true]), sets)[0])}
+        row |= {"determined": bool(found.is_determined(middle, ends)[0])}
+        row |= {key: (one - true) / np.ptp(levels) for key, one in estimates.items()}
+        rows.append(row)
+        report(1)
+    return rows
+
+
+def show_nested(table: pd.DataFrame, by_series: bool = False) -> None:
+    """Root mean square errors over that of the best method with hindsight, and what sets hold."""
+    methods = [key for key in [*CALIBRATIONS, "geonode"] if key in table]
+    groups = ["levels", "series"]
+    for name, rows in ("all levels", table), ("between the ends", table[table["inside"]]):
+        errors = rows.groupby(groups)[[*methods, "auto"]].agg(rms).clip(lower=1e-4)
+        ratios = errors[["auto", "pls", "geonode"]].div(errors[methods].min(axis=1), axis=0)
+        typer.echo(f"{name}, {len(ratios)} series: RMSEP over the best method with hindsight")
+        if by_series:
+            typer.echo(ratios.assign(best=errors[methods].idxmin(axis=1)).round(3).to_string())
+        shown = ratios.groupby("levels").agg(geometric_mean)
+        shown.loc["all"], shown.loc["worst"] = ratios.agg(geometric_mean), ratios.max()
+        typer.echo(
+            shown.assign(RMSEP=errors["auto"].groupby("levels").agg(geometric_mean))
+            .round(3)
+            .to_string()
+        )
+    shares = table.groupby(["levels", "inside"])[["holds", "determined", "geonode alone"]].mean()
+    typer.echo("90% sets hold, estimates are determined, geonode estimates alone:")
+    typer.echo(shares.unstack().round(3).to_string())
+    typer.echo(table.groupby("inside")[["holds", "determined"]].mean().round(3).to_string())
 
 
 def batches_of(prior: Prior, counts: Sequence[int], levels: int, seed: int) -> list[Batch]:
@@ -95,69 +173,6 @@ def batches_of(prior: Prior, counts: Sequence[int], levels: int, seed: int) -> l
         Batch(prior, count, -(-AT_ONCE // count), ERRORS[number % len(ERRORS)], seed + place)
         for place, (count, number) in enumerate(draws, 1)
     ]
-
-
-def chosen_without(
-    batch: Batch, report: Progress = silent
-) -> list[tuple[bool, int, bool, float, float, float]]:
-    """Left-out levels: inside, series, held; errors of chosen method, geonode and PLS."""
-    draws, found = Draws.of(batch.seed, torch.device("cpu")), []
-    simulated = simulate(draws, batch.series, batch.levels, errors=batch.errors)
-    for number, (levels, spectra) in enumerate(
-        zip(*(one.numpy() for one in simulated), strict=True)
-    ):
-        for fold in leave_one_out(batch.levels)[:-1]:
-            out, kept = [fold.index], fold.training
-            calibration = Calibration.fit(spectra[kept], levels[kept])
-            (value,), ((low, high),) = calibration.estimate(spectra[out])
-            pls = float(calibration.fitted["pls"].estimates(spectra[out])[0])
-            ours = value
-            if calibration.curve is not None:
-                ours = float(calibration.by_geonode(spectra[out]).mode[0])
-            true, span = levels[fold.index], np.ptp(levels)
-            errors = [(one - true) / span for one in (value, ours, pls)]
-            held = bool(low <= true <= high)
-            found.append((fold.is_inside(fold.index), 1000 * batch.seed + number, held, *errors))
-            report(1)
-    return found
-
-
-@app.command()
-def series(folder: Annotated[Path, typer.Argument(help="Of files, one a series.")]) -> None:
-    """Errors and intervals of the chosen method and of geonode on left-out levels."""
-    common, rows, held = read_parameters(PARAMETERS).spectra, [], []
-    files = parameters_of_folder(folder, common)
-    with bar("calibrating", len(files)) as report:
-        for name, own in files.items():
-            one = read_series_csv(own)
-            found = Calibration.fit(one.signal, one.concentrations)
-            errors = {method.key: method.scores.rmsep_of_range for method in found.verdict.methods}
-            by_geonode = found.verdict.by_key("geonode").scores
-            pls = found.verdict.by_key("pls").scores
-            rows.append(
-                {
-                    "series": name,
-                    "method": found.method,
-                    "RMSEP": errors[found.method],
-                    "over the best": errors[found.method] / min(errors.values()),
-                    "geonode RMSEP": by_geonode.rmsep_of_range,
-                    "geonode median over PLS": by_geonode.median_error_of_range
-                    / max(pls.median_error_of_range, 1e-6),
-                }
-            )
-            ends = np.isin(np.arange(len(one.concentrations)), [0, len(one.concentrations) - 1])
-            for at_end, chosen, ours in zip(
-                ends, found.held(found.method), found.held("geonode"), strict=True
-            ):
-                held.append((at_end, chosen, ours))
-            report(1)
-    table = pd.DataFrame(rows).set_index("series")
-    typer.echo(table.round(3).to_string())
-    means = np.exp(np.log(table.drop(columns="method").clip(lower=1e-6)).mean())
-    typer.echo("geometric means: " + ", ".join(f"{key} {one:.3g}" for key, one in means.items()))
-    shares = pd.DataFrame(held, columns=["at an end", "chosen method", "geonode"])
-    typer.echo("90% intervals hold:")
-    typer.echo(shares.groupby("at an end").mean().round(3).to_string())
 
 
 @app.command()

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn import linear_model
 
+from geonode.calibration.fit import Calibration
+from geonode.calibration.methods import CALIBRATIONS, Registered
+from geonode.calibration.verdict import NAMES
 from geonode.learning.predicted import Decoders
 from tests.learning import series as small
 
@@ -75,6 +79,28 @@ def test_the_decoder_of_the_guide_predicts_a_straight_line():
     predicted = decoders.predict_left_out(folds, series, None)
     np.testing.assert_allclose(np.concatenate([one.spectra for one in predicted]), line, atol=1e-9)
     assert all(one.deviation.max() < 1e-9 for one in predicted)
+
+
+def test_the_calibration_of_the_guide_is_one_of_the_methods(monkeypatch):
+    """It is scikit-learn's ridge regression; weights and intervals come by themselves."""
+    ridge, random = example("Ridge"), np.random.default_rng(5)
+    amounts = random.uniform(0, 10, (12, 2))
+    spectra = amounts @ random.uniform(size=(2, 30)) + 0.1 * random.normal(size=(12, 30))
+    fit = ridge.fit(amounts[:, 0], spectra)
+    largest = np.linalg.norm(spectra - spectra.mean(axis=0), 2) ** 2
+    for place in (0, 2, 5):
+        expected = linear_model.Ridge(10.0**-place * largest).fit(spectra, amounts[:, 0])
+        estimates = fit.estimates(spectra[:4])[:, place]
+        np.testing.assert_allclose(estimates, expected.predict(spectra[:4]), rtol=1e-8)
+    hat = np.stack([ridge.fit(unit, spectra).estimates(spectra)[:, 2] for unit in np.eye(12)])
+    np.testing.assert_allclose(fit.leverages(spectra)[:, 2], np.sum(hat**2, axis=0), rtol=1e-8)
+    monkeypatch.setitem(CALIBRATIONS, "ridge", Registered("ridge regression", ridge.fit))
+    monkeypatch.setitem(NAMES, "ridge", "ridge regression")
+    found = Calibration.fit(spectra, amounts[:, 0], method="ridge")
+    values, ends = found.estimate(spectra[:4])
+    np.testing.assert_allclose(values, amounts[:4, 0], atol=0.5)
+    assert (ends[:, 0] < amounts[:4, 0]).all()
+    assert found.verdict.combination.weights["ridge"] > 0
 
 
 def test_the_reader_of_the_guide_reads_a_file(tmp_path):

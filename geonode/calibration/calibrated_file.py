@@ -293,8 +293,10 @@ class CalibratedFile(AnyCalibration[Unknown]):
             values = own_values(self.series, spectra)
         of_geonode = np.array([(row.mode, row.mean, row.p_value) for row in rows])
         require_numbers(of_geonode, np.array([(row.sets or [(np.nan,) * 2])[0] for row in rows]))
-        raw, _ = self.calibration.estimate(values)
-        numbers = np.column_stack([*self._estimates(values), raw]).tolist()
+        raw, ends = self.calibration.estimate(values)
+        require_numbers(raw, ends)
+        used = self.correction.applied(raw, ends) if self.correction else (raw, ends)
+        numbers = np.column_stack([*used, raw]).tolist()
         each = zip(rows, map(tuple, numbers), strict=True)
         return [self._unknown(row, four) for row, four in each]
 

@@ -28,14 +28,14 @@ SAME_WAVELENGTH = 1e-6
 
 
 class ConcentrationRegressor(RegressorMixin, BaseEstimator):
-    """Concentrations by spectrum, by the method with the smallest errors, with 90% intervals.
+    """Concentrations by spectrum, by methods weighted by their errors, with 90% intervals.
 
     Of several substances all are estimated together, and each by the methods whose errors are small
     for it (`geonode.mixtures`).
 
     Args:
         method: "auto", or the key of a method: "straight_line", "line_over_c", "line_over_c2",
-            "quadratic", "single_wavelength", "pcr", "pls" or "geonode".
+            "quadratic", "single_wavelength", "pcr", "pls", "geonode" or "combined".
         offset: for geonode, whether spectra may differ from those of `fit` by a constant.
         scale: for geonode, whether they may differ by a factor close to 1.
 
@@ -64,7 +64,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         self.scale = scale
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> "ConcentrationRegressor":  # noqa: N803
-        """Learn from measured spectra, and choose the method.
+        """Learn from measured spectra, and weight the methods.
 
         Args:
             X: spectra, array-like of shape (sample, wavelength).

@@ -52,7 +52,7 @@ WITHOUT_PREPROCESSINGS = (
 )
 
 OUTLYING = 3.0
-"""Half widths of its interval that an outlying sample is off: about five standard deviations."""
+"""Half widths of its interval that an outlying sample between the ends is off: 5 deviations."""
 
 Samples = Float[np.ndarray, "sample"]
 Spectra = Float[np.ndarray, "sample wavelength"]
@@ -258,12 +258,14 @@ class Calibration:
             )
         if self.law is None:
             return found
-        away = used.estimates - self.concentrations
-        half = np.array([ends[0][1] - ends[0][0] for ends in self.sets[self.method]]) / 2
-        for place in np.flatnonzero(np.abs(away) > OUTLYING * half):
+        known = self.concentrations
+        away = used.estimates - known
+        half = np.array([parts[0][1] - parts[0][0] for parts in self.sets[self.method]]) / 2
+        outlying = (np.abs(away) > OUTLYING * half) & (known > known.min()) & (known < known.max())
+        for place in np.flatnonzero(outlying):
             found.append(
-                f"Warning: sample {place + 1}, of {number(float(self.concentrations[place]))}, is "
-                f"estimated {number(float(away[place]), 2)} off by the others, "
+                f"Warning: sample {place + 1}, of {number(float(known[place]))}, is estimated "
+                f"{number(float(away[place]), 2)} off by the others, "
                 f"{abs(away[place]) / half[place]:.0f} times what its interval allows: look "
                 "whether it was mistaken."
             )
@@ -324,12 +326,9 @@ def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets]) -> str:
     """
     if method != "auto":
         return method
-    alone = verdict.chosen is None and "geonode" in sets
-    return (
-        "geonode"
-        if alone and not _are_few(are_held(verdict.levels, sets["geonode"]))
-        else "combined"
-    )
+    if verdict.chosen or "geonode" not in sets:
+        return "combined"
+    return "combined" if _are_few(are_held(verdict.levels, sets["geonode"])) else "geonode"
 
 
 def _are_few(held: np.ndarray) -> bool:

@@ -79,6 +79,7 @@ class Polynomial(Fit):
         """Variance of what was fitted, at each estimate, over that of one error."""
         design = np.vander(self._charted(spectra), len(self.covariance), increasing=True)
         found = np.einsum("ut,tk,uk->u", design, self.covariance, design)[:, None]
+        found = np.maximum(found, 0)  # levels over thirty decades leave rounding alone
         return found * _weights(self.estimates(spectra), self.lowest, self.power)
 
     def _charted(self, spectra: Unknown) -> np.ndarray:

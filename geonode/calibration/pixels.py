@@ -61,7 +61,7 @@ class LevelPixels:
         found, calibration = law.summaries(spectra), self.file.calibration
         middle, low, high, ambiguous = found.mode, found.low, found.high, found.disconnected
         if calibration.law is not None:
-            middle, ends = calibration.estimate(spectra)
+            middle, ends = calibration.estimate(spectra, found.mode)
             (low, high), ambiguous = ends.T, np.zeros_like(ambiguous)
         levels = self.series.concentrations
         outside = ((middle < levels[0]) & (levels[0] > 0)) | (middle > levels[-1])

@@ -87,8 +87,7 @@ class Verdict:
             for key in NAMES
             if key in estimates
         ]
-        others = (levels.sum() - levels) / (len(levels) - 1)
-        guess = float(np.median(np.abs(others - levels)))
+        guess = float(np.median(np.abs(_mean_of_others(levels) - levels)))
         single = {one.key: one.estimates for one in methods if one.key != "combined"}
         best = methods[int(first_smallest(errors_of(levels, single)))]
         return cls(levels, methods, guess, best, Combination.of(levels, single))
@@ -114,7 +113,11 @@ class Verdict:
                 return False
         # The mean of the others itself has their errors, but for rounding.
         smaller = method.scores.median_absolute_error < (1 - EQUAL) * self.guess
-        return smaller and method.scores.q2 > EQUAL
+        mean = {"guess": _mean_of_others(self.levels)}
+        own, of_guess = (
+            float(errors_of(self.levels, one)[0]) for one in ({"own": method.estimates}, mean)
+        )
+        return smaller and own < (1 - EQUAL) * of_guess
 
     def p_value(self, method: Method) -> float | None:
         """Wilcoxon's signed-rank test of its absolute errors against those of the best; two-sided.
@@ -180,6 +183,11 @@ class Verdict:
         if (relative := self.relative_error(method)) is not None:
             shares += f", {number(100 * relative, 2)} % of the level"
         return f"{quantity(scores.rmsep, unit, 2)} ({shares})"
+
+
+def _mean_of_others(levels: np.ndarray) -> np.ndarray:
+    """What is known of every level without a spectrum."""
+    return (levels.sum() - levels) / (len(levels) - 1)
 
 
 def _called(method: Method) -> str:

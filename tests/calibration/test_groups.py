@@ -32,7 +32,7 @@ def test_compositions_with_one_amount_in_common_are_left_out_one_by_one():
     spectra += scatter(len(LEVELS), 1e-3)
     assert len(np.unique(groups_of(spectra))) == len(LEVELS)
     found = Calibration.fit(spectra, LEVELS)
-    assert found.method in ("pcr", "pls")
+    assert found.verdict.best.key in ("pcr", "pls")
     assert found.verdict.by_key("pls").scores.rmsep < 0.02
 
 

@@ -1,11 +1,9 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from scipy.stats import t as student
 
 from geonode.calibration.fit import Calibration, _are_few
-from geonode.calibration.intervals import ErrorLaw, intervals_left_out
+from geonode.calibration.intervals import ErrorLaw, intervals_left_out, is_determined
 from geonode.spectra.replicates import VarianceShapes
 
 ALONE = np.arange(200)
@@ -67,17 +65,21 @@ def test_two_groups_tell_nothing_of_errors_and_three_little(groups, infinite):
     assert half[0] > 0.1 * 6.3  # t of one degree of freedom
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_the_errors_of_a_group_tell_nothing_of_its_own_interval():
-    concentrations, errors = np.linspace(0, 1, 8), np.full(8, 0.01)
-    groups = np.array([0, 0, 1, 2, 3, 4, 5, 6])
-    none = np.zeros(8)
-    given = SimpleNamespace(left_out=concentrations, leverages=none)
-    before = np.diff(intervals_left_out(concentrations, errors, none, groups, given))
-    errors = np.where(groups == 0, 5.0, errors)
-    after = np.diff(intervals_left_out(concentrations, errors, none, groups, given))
-    np.testing.assert_allclose(after[:2], before[:2])
-    assert (after[2:] > 10 * before[2:]).all()
+def test_the_errors_of_a_fold_tell_nothing_of_its_own_interval():
+    levels, none, folds = np.linspace(0, 1, 8), np.zeros(8), np.array([0, 0, 1, 2, 3, 4, 5, 6])
+    before, after = (
+        np.diff(intervals_left_out(true, levels + 0.01, none, folds, folds))
+        for true in (levels, np.where(folds == 0, levels + 5, levels))
+    )
+    np.testing.assert_allclose(after[:2], before[:2], rtol=1e-6)
+    assert (after[2:] > 5 * before[2:]).all()
+
+
+def test_an_estimate_that_says_little_is_not_determined():
+    """Of levels from 10 to 20: sets of half of the range, and a range beyond the levels."""
+    ends = np.array([[12, 16.9], [12, 17.1], [25, 29], [26, 32], [-0.5, 1.5], [-np.inf, np.inf]])
+    found = is_determined(np.array([14, 14, 27, 30.1, 0.1, 15]), ends, np.array([10.0, 12, 20]))
+    assert found.tolist() == [True, False, True, False, True, False]
 
 
 def test_so_few_sets_hold_where_nine_of_ten_should():

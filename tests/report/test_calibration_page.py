@@ -178,7 +178,8 @@ def test_intervals_that_fail_and_large_errors_are_warned_of(calibration):
     """Of 7 intervals 2 hold, which happens with a probability of 2e-4 if 9 of 10 do."""
     levels = np.arange(7.0)
     sets = [[(level - 1, level + 1)] for level in [0, 1, *levels[2:] + 5]]
-    verdict = Verdict.of(levels, {"pls": levels + np.array([2, -2, 2, -2, 2, -2, 2])})
+    errors = np.array([2, -2, 2, -2, 2, -2, 2])
+    verdict = Verdict.of(levels, dict.fromkeys(("pls", "combined"), levels + errors))
     found = replace(
         calibration.calibration,
         **{"concentrations": levels, "sets": {"pls": sets}, "method": "pls", "verdict": verdict},
