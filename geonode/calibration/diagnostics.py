@@ -16,8 +16,7 @@ of the samples of one normal population:
        covariance of what is left
 """
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -25,7 +24,7 @@ from scipy.special import fdtri, ndtri  # scipy.stats takes 0.3 s to import
 
 from geonode.calibration.methods import OF_COMPONENTS, Fitted, Linear
 from geonode.spectra.component_regression import ROUNDING, Method, Scores
-from geonode.spectra.preprocessed_pls import MOST_COMPONENTS, Member, PreprocessedPLS, preprocessed
+from geonode.spectra.preprocessed_pls import MOST_COMPONENTS, PreprocessedPLS, preprocessed
 
 EPSILON = float(np.finfo(float).eps)
 
@@ -40,16 +39,15 @@ class Diagnostics:
     key: str
     """Of the calibration, in `CALIBRATIONS`."""
     components: int
-    """Their number; of several preprocessings that of the largest weight."""
+    """Their number; of several preprocessings, here and in Q, that of the largest weight."""
     vector: Float[np.ndarray, "wavelength"]
     """Concentration per unit of the signal at every wavelength, at the mean spectrum."""
     leverages: Float[np.ndarray, "sample"]
-    """Of the samples; of several preprocessings the weighted mean, as the limit."""
+    """Of the samples; of several preprocessings the weighted mean."""
     leverage_limit: float | None
     """None: there are too few samples for one."""
     residuals: Float[np.ndarray, "sample"]
-    """Q of the samples (signal unit squared); of several preprocessings over its limit, so that the
-    limit of the weighted mean is 1."""
+    """Q of the samples (square of the unit of the signal, preprocessed)."""
     residual_limit: float | None
     """None: the components describe the samples exactly."""
     rmsecv: dict[str, Float[np.ndarray, "_tried"]]
@@ -81,64 +79,35 @@ class Diagnostics:
             concentrations: theirs.
             folds: of samples that are left out together, as of `folds_of`.
         """
-        fit, each = fitted.fit, list[tuple[float, np.ndarray, Linear | Member]]()
+        fit = fitted.fit
         if isinstance(fit, PreprocessedPLS):
-            each = [(m.weight, preprocessed(name, spectra), m) for name, m in fit.members.items()]
-            vector = fit.slopes_at(spectra.mean(axis=0))
+            name, largest = max(fit.members.items(), key=lambda each: each[1].weight)
+            vector, leverages = fit.slopes_at(spectra.mean(axis=0)), fit.leverages(spectra)[:, 0]
+            centred = preprocessed(name, spectra) - largest.centre
+            rotation, sizes = largest.rotation, largest.sizes
         else:
             assert isinstance(fit, Linear)
             assert fit.rotation is not None  # of components
             there = slice(int(np.isfinite(fit.sizes[: fitted.option + 1]).sum()))
-            rotation, sizes, slopes = fit.rotation[:, there], fit.sizes[there], fit.slopes[there]
-            fit = replace(fit, rotation=rotation, sizes=sizes, slopes=slopes)
-            each, vector = [(1.0, spectra, fit)], rotation @ slopes
-        parts = [_part(weight, own, one) for weight, own, one in each]
-        weights = np.array([part.weight for part in parts])
-        limits = [part.leverage_limit for part in parts if part.leverage_limit is not None]
-        residuals, limit = parts[0].residuals, parts[0].residual_limit
-        if len(parts) > 1:
-            ratios = [part.residuals / (part.residual_limit or np.inf) for part in parts]
-            residuals, limit = weights @ ratios, 1.0
+            centred, rotation, sizes = (
+                spectra - fit.centre,
+                fit.rotation[:, there],
+                fit.sizes[there],
+            )
+            vector = rotation @ fit.slopes[there]
+            leverages = fitted.leverages_of(spectra)
+        scores = centred @ rotation
+        left = centred - scores @ (scores.T @ centred / sizes[:, None])
         return cls(
             key,
-            max(parts, key=lambda part: part.weight).components,
+            len(sizes),
             vector,
-            weights @ [part.leverages for part in parts],
-            float(weights @ limits) if len(limits) == len(parts) else None,
-            residuals,
-            limit,
-            {
-                key: _rmsecv(one, spectra, concentrations, folds)
-                for key, one in OF_COMPONENTS.items()
-            },
+            leverages,
+            leverage_limit(len(spectra), len(sizes)),
+            np.sum(left**2, axis=1),
+            residual_limit(left, ROUNDING * float(np.linalg.norm(centred))),
+            {one: _rmsecv(by, spectra, concentrations, folds) for one, by in OF_COMPONENTS.items()},
         )
-
-
-class Part(NamedTuple):
-    """Diagnostics on one preprocessing."""
-
-    weight: float
-    components: int
-    leverages: Float[np.ndarray, "sample"]
-    leverage_limit: float | None
-    residuals: Float[np.ndarray, "sample"]
-    residual_limit: float | None
-
-
-def _part(weight: float, spectra: np.ndarray, fit: "Linear | Member") -> Part:
-    """Diagnostics of components of preprocessed spectra."""
-    assert fit.rotation is not None
-    centred, (samples, count) = spectra - fit.centre, (len(spectra), len(fit.sizes))
-    scores = centred @ fit.rotation
-    left = centred - scores @ (scores.T @ centred / fit.sizes[:, None])
-    return Part(
-        weight,
-        count,
-        1 / samples + np.sum(scores**2 / fit.sizes, axis=1),
-        leverage_limit(samples, count),
-        np.sum(left**2, axis=1),
-        residual_limit(left, ROUNDING * float(np.linalg.norm(centred))),
-    )
 
 
 def leverage_limit(samples: int, components: int) -> float | None:
@@ -175,8 +144,8 @@ def _rmsecv(
 ) -> Float[np.ndarray, "component"]:
     """Error of samples left out by every number of components that all folds have."""
     scores, targets = Scores(spectra, folds), concentrations - concentrations.mean()
-    most = max(1, min(MOST_COMPONENTS, spectra.shape[1], len(spectra) - 1))
-    errors = scores.left_out(targets, method, most, nested=False).estimates - targets[:, None]
+    found = scores.left_out(targets, method, MOST_COMPONENTS, nested=False).estimates
+    errors, most = found - targets[:, None], found.shape[1]
     each = [(fold,) for fold in range(int(folds.max()) + 1)]
     there = np.isfinite(scores.fits(targets, each, method, most).components.sizes).all(axis=0)
     return np.sqrt(np.mean(errors**2, axis=0))[: max(int(there.sum()), 1)]

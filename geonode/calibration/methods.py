@@ -344,8 +344,8 @@ def _on_components(
     scores = Scores(spectra, folds)
     mean, span = float(concentrations.mean()), float(np.ptp(concentrations)) or 1.0
     targets = (concentrations - mean) / span
-    most = max(1, min(MOST_COMPONENTS, spectra.shape[1], len(spectra) - 1))
-    found = scores.left_out(targets, method, most)
+    found = scores.left_out(targets, method, MOST_COMPONENTS)
+    most = found.estimates.shape[1]
     inner = span**2 * np.nansum((found.inner - targets[:, None]) ** 2, axis=1)
     (rotation,), (sizes,), (slopes,) = scores.fits(targets, [()], method, most).components
     whole = Linear(

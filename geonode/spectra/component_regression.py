@@ -168,8 +168,8 @@ class Scores:
             roots = np.sqrt(variances[kept])
             self._axes = axes[:, kept] / roots
             self.values = axes[:, kept] * roots
-        self.folds = folds
-        each = [self.values[folds == fold] for fold in range(int(folds.max()) + 1)]
+        self._each = [np.flatnonzero(folds == fold) for fold in range(int(folds.max()) + 1)]
+        each = [self.values[own] for own in self._each]
         self._counts = np.array([float(len(one)) for one in each])
         self._sums = np.stack([one.sum(axis=0) for one in each])
         self._products = np.stack([one.T @ one for one in each])
@@ -193,17 +193,14 @@ class Scores:
         kept = np.ones((len(without), len(self._counts)))
         for one, folds in zip(kept, without, strict=True):
             one[[*folds]] = 0
-        with_target = np.stack([targets[own] @ self.values[own] for own in self._each()])
-        total = np.array([targets[own].sum() for own in self._each()])
+        with_target = np.stack([targets[own] @ self.values[own] for own in self._each])
+        total = np.array([targets[own].sum() for own in self._each])
         count = kept @ self._counts
         centre, mean = kept @ self._sums / count[:, None], kept @ total / count
         crossed = kept @ with_target - (count * mean)[:, None] * centre
         products = np.tensordot(kept, self._products, 1)
         products -= count[:, None, None] * centre[:, :, None] * centre[:, None]
         return Fits(count, mean, centre, method(products, crossed, most))
-
-    def _each(self) -> list[np.ndarray]:
-        return [np.flatnonzero(self.folds == fold) for fold in range(len(self._counts))]
 
     def left_out(
         self,
@@ -213,8 +210,12 @@ class Scores:
         *,
         nested: bool = True,
     ) -> LeftOut:
-        """Estimates of every sample without its fold and, nested, without another one too."""
-        each, folds = self._each(), len(self._counts)
+        """Estimates of every sample without its fold and, nested, without another one too.
+
+        Of `most` components those are tried that all samples have.
+        """
+        each, folds = self._each, len(self._counts)
+        most = max(1, min(most, self.values.shape[1], len(targets) - 1))
         estimates, leverages = np.empty((2, len(targets), most))
         pairs: list[tuple[int, ...]] = []
         if nested and folds > 2:

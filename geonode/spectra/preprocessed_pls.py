@@ -137,59 +137,30 @@ class PreprocessedPLS(Fit):
         self, spectra: Float[np.ndarray, "unknown wavelength"]
     ) -> Float[np.ndarray, "unknown option"]:
         """Concentrations of spectra, the one option."""
-        return (
-            self.mean
-            + sum(one.weight * (scores @ one.slopes) for one, scores in self.scores(spectra))[
-                :, None
-            ]
-        )
+        each = [one.weight * (scores @ one.slopes) for one, scores in self._scores(spectra)]
+        return self.mean + np.sum(each, axis=0)[:, None]
 
     def leverages(
         self, spectra: Float[np.ndarray, "unknown wavelength"]
     ) -> Float[np.ndarray, "unknown option"]:
         """Weighted means of the leverages on the preprocessings, the one option."""
-        return (
-            1 / self.count
-            + sum(
-                one.weight * np.sum(scores**2 / one.sizes, axis=1)
-                for one, scores in self.scores(spectra)
-            )[:, None]
-        )
+        each = [one.weight * (scores**2 @ (1 / one.sizes)) for one, scores in self._scores(spectra)]
+        return 1 / self.count + np.sum(each, axis=0)[:, None]
 
-    @property
-    def is_linear(self) -> bool:
-        """Whether estimates are linear in the spectrum: no SNV takes part."""
-        return not any(_normalised in PREPROCESSINGS[name] for name in self.members)
-
-    def slopes_at(
-        self, spectrum: Float[np.ndarray, "wavelength"]
-    ) -> Float[np.ndarray, "wavelength"]:
-        """Derivative of the concentration over the signal; the same everywhere if it is linear."""
-        found, unit = np.zeros(len(spectrum)), np.eye(len(spectrum))
-        for name, one in self.members.items():
-            slopes, steps = one.weight * (one.rotation @ one.slopes), PREPROCESSINGS[name]
-            for number in range(len(steps))[::-1]:
-                if steps[number] is not _normalised:
-                    slopes = steps[number](unit) @ slopes
-                    continue
-                before = spectrum[None]
-                for step in steps[:number]:
-                    before = step(before)
-                shape = _normalised(before)[0]
-                along = shape @ slopes / (len(shape) - 1)
-                deviation = before.std(ddof=1) if shape.any() else np.inf
-                slopes = (slopes - slopes.mean() - along * shape) / deviation
-            found += slopes
-        return found
-
-    def scores(
-        self, spectra: Float[np.ndarray, "unknown wavelength"]
-    ) -> "list[tuple[Member, Float[np.ndarray, 'unknown component']]]":
+    def _scores(self, spectra: np.ndarray) -> "list[tuple[Member, np.ndarray]]":
         """Of every member, the scores of spectra."""
         return [
             (one, (preprocessed(name, spectra) - one.centre) @ one.rotation)
             for name, one in self.members.items()
         ]
+
+    def slopes_at(
+        self, spectrum: Float[np.ndarray, "wavelength"]
+    ) -> Float[np.ndarray, "wavelength"]:
+        """Derivative of the concentration over the signal: regression vector, but for SNV."""
+        steps = 1e-4 * (np.abs(spectrum).max() or 1.0) * np.eye(len(spectrum))
+        moved = self.estimates(spectrum + steps) - self.estimates(spectrum - steps)
+        return moved[:, 0] / (2 * steps[0, 0])
 
 
 class FittedPLS(NamedTuple):
@@ -220,30 +191,13 @@ def fit_preprocessed(
             folds too; else those of all.
         preprocessings: to be tried.
     """
-    most = max(1, min(MOST_COMPONENTS, spectra.shape[1], len(spectra) - 1))
     centred = targets - targets.mean(axis=0)
 
     def on(name: str) -> list[tuple[LeftOut, Member]]:
         if name == REWEIGHTED:
             return [_left_out_reweighted(spectra, target, folds) for target in centred.T]
         scores = Scores(preprocessed(name, spectra), folds)
-        found = []
-        for target in centred.T:
-            left_out = scores.left_out(target, pls_components, most, nested=nested)
-            error = np.abs(left_out.estimates - target[:, None]).mean(axis=0)
-            best = int(first_smallest(error, size=float(np.ptp(target)))) + 1
-            whole = scores.fits(target, [()], pls_components, best).components
-            there = np.isfinite(whole.sizes[0])
-            rotation = scores.of_wavelengths(whole.rotation[0][:, there])
-            member = Member(
-                float(error[best - 1]),
-                scores.centre,
-                rotation,
-                whole.sizes[0][there],
-                whole.slopes[0][there],
-            )
-            found.append((left_out, member))
-        return found
+        return [_with_best_number(scores, target, nested=nested) for target in centred.T]
 
     names = [*preprocessings] if spectra.shape[1] >= WINDOW else [AS_MEASURED]
     if not nested or len(spectra) < FEWEST:
@@ -255,9 +209,25 @@ def fit_preprocessed(
     ]
 
 
+def _with_best_number(
+    scores: Scores, target: np.ndarray, *, nested: bool
+) -> tuple[LeftOut, Member]:
+    """Estimates left out, and the fit to all by the best number of components, with its error."""
+    left_out = scores.left_out(target, pls_components, MOST_COMPONENTS, nested=nested)
+    errors = np.abs(left_out.estimates - target[:, None]).mean(axis=0)
+    best = int(first_smallest(errors, size=float(np.ptp(target))))
+    (rotation,), (sizes,), (slopes,) = scores.fits(
+        target, [()], pls_components, best + 1
+    ).components
+    there = np.isfinite(sizes)
+    rotation = scores.of_wavelengths(rotation[:, there])
+    error = float(errors[best])
+    return left_out, Member(error, scores.centre, rotation, sizes[there], slopes[there])
+
+
 def reweighted(
     spectra: Spectra, target: Float[np.ndarray, "sample"], folds: Int[np.ndarray, "sample"]
-) -> tuple[Float[np.ndarray, "sample"], Member]:
+) -> tuple[LeftOut, Member]:
     """PLS by wavelengths weighted by the size of their coefficients in the fit before, and so on.
 
     Wavelengths that say nothing about a concentration fade, which matters where much else varies.
@@ -269,29 +239,16 @@ def reweighted(
         folds: of samples that are left out together, from 0 on.
 
     Returns:
-        Estimates of samples left out, but not from the weights, and the fit to all.
+        Estimates of samples left out, but not from the weights, and the fit to all with its error.
     """
     weights = np.ones(spectra.shape[1])
-    most = max(1, min(MOST_COMPONENTS, spectra.shape[1], len(spectra) - 1))
     for _ in range(1 + TIMES):
         scores = Scores(spectra * weights, folds)
-        estimates = scores.left_out(target, pls_components, most, nested=False).estimates
-        errors = np.abs(estimates - target[:, None]).mean(axis=0)
-        best = int(first_smallest(errors, size=float(np.ptp(target))))
-        whole = scores.fits(target, [()], pls_components, best + 1).components
-        there = np.isfinite(whole.sizes[0])
-        rotation = weights[:, None] * scores.of_wavelengths(whole.rotation[0][:, there])
-        slopes = whole.slopes[0][there]
-        size = np.abs(rotation @ slopes)
+        left_out, member = _with_best_number(scores, target, nested=False)
+        rotation = weights[:, None] * member.rotation
+        size = np.abs(rotation @ member.slopes)
         weights = size / (size.max(initial=0) or 1.0)
-    member = Member(
-        HANDICAP * float(errors[best]),
-        spectra.mean(axis=0),
-        rotation,
-        whole.sizes[0][there],
-        slopes,
-    )
-    return estimates[:, best], member
+    return left_out, member._replace(centre=spectra.mean(axis=0), rotation=rotation)
 
 
 def _left_out_reweighted(
@@ -305,12 +262,13 @@ def _left_out_reweighted(
         _, others = np.unique(folds[~out], return_inverse=True)
         known, mean = target[~out], target[~out].mean()
         inside, fit = reweighted(spectra[~out], known - mean, others)
-        inner[fold, ~out, 0] = known + HANDICAP * (inside + mean - known)
+        at = fit.rotation.shape[1] - 1
+        inner[fold, ~out, 0] = known + HANDICAP * (inside.estimates[:, at] + mean - known)
         scores = (spectra[out] - fit.centre) @ fit.rotation
         estimates[out, 0] = mean + scores @ fit.slopes
         leverages[out, 0] = 1 / len(known) + np.sum(scores**2 / fit.sizes, axis=1)
     _, whole = reweighted(spectra, target, folds)
-    return LeftOut(estimates, leverages, inner), whole
+    return LeftOut(estimates, leverages, inner), whole._replace(weight=HANDICAP * whole.weight)
 
 
 def _combined(
