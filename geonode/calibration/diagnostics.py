@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import fdtri, ndtri  # scipy.stats takes 0.3 s to import
 
 from geonode.calibration.methods import OF_COMPONENTS, Fitted, Linear
-from geonode.spectra.component_regression import ROUNDING, Method, Scores
+from geonode.spectra.component_regression import ROUNDING_OF_SPECTRA, FindComponents, Scores
 from geonode.spectra.preprocessed_pls import MOST_COMPONENTS, PreprocessedPLS, preprocessed
 
 EPSILON = float(np.finfo(float).eps)
@@ -105,7 +105,7 @@ class Diagnostics:
             leverages,
             leverage_limit(len(spectra), len(sizes)),
             np.sum(left**2, axis=1),
-            residual_limit(left, ROUNDING * float(np.linalg.norm(centred))),
+            residual_limit(left, ROUNDING_OF_SPECTRA * float(np.linalg.norm(centred))),
             {one: _rmsecv(by, spectra, concentrations, folds) for one, by in OF_COMPONENTS.items()},
         )
 
@@ -140,7 +140,7 @@ def residual_limit(
 
 
 def _rmsecv(
-    method: Method, spectra: np.ndarray, concentrations: np.ndarray, folds: np.ndarray
+    method: FindComponents, spectra: np.ndarray, concentrations: np.ndarray, folds: np.ndarray
 ) -> Float[np.ndarray, "component"]:
     """Error of samples left out by every number of components that all folds have."""
     scores, targets = Scores(spectra, folds), concentrations - concentrations.mean()

@@ -16,14 +16,7 @@ from geonode.calibration.intervals import (
     intervals_left_out,
     is_determined,
 )
-from geonode.calibration.methods import (
-    CALIBRATIONS,
-    FEWEST_GROUPS,
-    PREPROCESSED,
-    Fitted,
-    fitted,
-    folds_of,
-)
+from geonode.calibration.methods import FEWEST_GROUPS, Fitted, fitted, folds_of, keys_for
 from geonode.calibration.verdict import LARGEST_RELATIVE, NAMES, Verdict
 from geonode.compute.threads import in_threads, one_thread
 from geonode.errors import ParameterError, SpectraError, TrainingError
@@ -33,7 +26,7 @@ from geonode.estimation.rows import series_of
 from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
-from geonode.spectra.component_regression import AT_ONCE, ROUNDING
+from geonode.spectra.component_regression import PRODUCTS_AT_ONCE, ROUNDING_OF_SPECTRA
 from geonode.spectra.table import without_rounding
 from geonode.ties import EQUAL
 from geonode.wording import number
@@ -112,11 +105,9 @@ class Calibration:
                 are nearer to each other than to all of other ones.
             method: a key of `NAMES`, to estimate by; "auto": the combination, or geonode alone if
                 the combination is no better than a guess and geonode's sets hold.
-            offset: for geonode, as of `Curve.of`.
-            scale: for geonode, as of `Curve.of`.
+            offset, scale: for geonode, as of `Curve.of`.
             scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.
-            preprocessed: whether the spectra are preprocessed, so that no further preprocessings
-                are tried.
+            preprocessed: whether the spectra are, so that no preprocessings are tried.
             report: called for every fold.
 
         Raises:
@@ -129,9 +120,7 @@ class Calibration:
         groups = _required_groups(spectra, concentrations, groups, method)
         of, scan = scans or (np.arange(len(spectra)), spectra)
         folds = folds_of(concentrations, groups)
-        # Preprocessed already, or too few to weigh preprocessings: PLS alone.
-        only_plain = preprocessed or groups.max() + 1 < FEWEST_GROUPS
-        keys = [key for key in CALIBRATIONS if key != PREPROCESSED or not only_plain]
+        keys = keys_for(folds, preprocessed=preprocessed)
         found = {key: fitted(key, concentrations, spectra, folds) for key in keys}
         estimates = {name: one.left_out for name, one in found.items()}
         sets: dict[str, Sets] = {}
@@ -161,8 +150,8 @@ class Calibration:
         verdict = Verdict.of(concentrations, estimates)
         chosen = _chosen(method, verdict, sets)
         if chosen not in estimates:
-            why = absent if chosen == "geonode" else WITHOUT_PREPROCESSINGS
-            raise ParameterError("calibration", "method", chosen, f"another: {why}")
+            absent = absent if chosen == "geonode" else WITHOUT_PREPROCESSINGS
+            raise ParameterError("calibration", "method", chosen, f"another: {absent}")
         whole = cls(concentrations, found, curve, absent, verdict, chosen, None, sets)
         if chosen == "geonode":
             return whole
@@ -310,9 +299,11 @@ def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarr
 
     for one in np.flatnonzero(counts > 1):
         own, others = np.flatnonzero(level == one), np.flatnonzero(level != one)
-        parts = np.array_split(own, 1 + own.size * others.size // AT_ONCE)
+        parts = np.array_split(own, 1 + own.size * others.size // PRODUCTS_AT_ONCE)
         nearest = np.concatenate([apart(part, others).min(axis=1) for part in parts])
-        limit = (1 + EQUAL) * np.minimum(nearest[:, None], nearest) + ROUNDING * sizes.max()
+        limit = (1 + EQUAL) * np.minimum(
+            nearest[:, None], nearest
+        ) + ROUNDING_OF_SPECTRA * sizes.max()
         _, preparation = connected_components(apart(own, own) <= limit, directed=False)
         groups[own] = own[preparation]
     return groups

@@ -23,9 +23,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from geonode.spectra.component_regression import (
-    ROUNDING,
+    ROUNDING_OF_SPECTRA,
+    FindComponents,
     Fit,
-    Method,
     Scores,
     pcr_components,
     pls_components,
@@ -114,7 +114,7 @@ def polynomial(
     lowest = float(levels[levels > 0].min(initial=np.inf)) if power else np.inf
     weights = _weights(concentrations, lowest, power)
     terms = 1 + min(degree, len(levels) - 1)
-    if np.ptp(signal) <= ROUNDING * np.abs(signal).max():
+    if np.ptp(signal) <= ROUNDING_OF_SPECTRA * np.abs(signal).max():
         terms = 1
     root = np.sqrt(weights)
     design = root[:, None] * np.vander((concentrations - centre) / span, terms, increasing=True)
@@ -180,7 +180,7 @@ def wavelengths(concentrations: Concentrations, spectra: Spectra) -> Linear:
     """
     centre, mean = spectra.mean(axis=0), float(concentrations.mean())
     sizes = np.sum((spectra - centre) ** 2, axis=0)
-    sizes[sizes <= (ROUNDING * np.abs(spectra).max(axis=0)) ** 2] = np.inf
+    sizes[sizes <= (ROUNDING_OF_SPECTRA * np.abs(spectra).max(axis=0)) ** 2] = np.inf
     slopes = (concentrations - mean) @ (spectra - centre) / sizes
     return Linear(len(spectra), mean, centre, None, sizes, slopes)
 
@@ -195,7 +195,7 @@ class Registered(NamedTuple):
     """For people."""
     at_wavelength: Callable[[Concentrations, Spectra], Fit] | None = None
     """Fits it to the concentrations of samples and their spectra."""
-    components: Method | None = None
+    components: FindComponents | None = None
     """Finds its components."""
 
 
@@ -214,7 +214,7 @@ CALIBRATIONS = {
     "pls": Registered("PLS", components=pls_components),
     PREPROCESSED: Registered("PLS on preprocessings"),
 }
-"""Calibrations at one wavelength, the simplest first."""
+"""All calibrations, the simplest first."""
 
 OF_ONE_WAVELENGTH = tuple(key for key, one in CALIBRATIONS.items() if one.at_wavelength)
 OF_COMPONENTS = {key: one.components for key, one in CALIBRATIONS.items() if one.components}
@@ -263,6 +263,15 @@ def folds_of(
     if len(means) <= MOST_FOLDS:
         return group
     return (np.argsort(np.argsort(means, kind="stable")) % INTERLEAVED)[group]
+
+
+def keys_for(folds: Int[np.ndarray, "sample"], *, preprocessed: bool) -> list[str]:
+    """Calibrations of `CALIBRATIONS` that take part, by the folds of the samples.
+
+    Preprocessings do not, where spectra are preprocessed already.
+    """
+    without = preprocessed or folds.max() + 1 < FEWEST_GROUPS
+    return [key for key in CALIBRATIONS if key != PREPROCESSED or not without]
 
 
 def fitted(
@@ -338,7 +347,7 @@ def _at_wavelengths(
 
 
 def _on_components(
-    method: Method, concentrations: np.ndarray, spectra: np.ndarray, folds: np.ndarray
+    method: FindComponents, concentrations: np.ndarray, spectra: np.ndarray, folds: np.ndarray
 ) -> Tried:
     """Every number of components tried."""
     scores = Scores(spectra, folds)

@@ -24,7 +24,7 @@ from geonode.errors import SpectraError
 from geonode.ties import first_smallest
 from geonode.wording import number
 
-FEWEST_STANDARDS = 5
+FEWEST_ON_BOTH = 5
 
 WIDTHS, COMPONENTS = (0, 1, 3, 6), (1, 2, 3)
 """Wavelengths to both sides that are tried, and numbers of components."""
@@ -32,8 +32,8 @@ WIDTHS, COMPONENTS = (0, 1, 3, 6), (1, 2, 3)
 SIMPLER = 1.5
 """Times the error of a correction up to which none is better: the errors of so few are not sure."""
 
-Spectra = Float[np.ndarray, "standard wavelength"]
-Estimating = Callable[[Float[np.ndarray, "unknown wavelength"]], Float[np.ndarray, "unknown"]]
+Standards = Float[np.ndarray, "standard wavelength"]
+ByCalibration = Callable[[Float[np.ndarray, "unknown wavelength"]], Float[np.ndarray, "unknown"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,11 @@ class Transfer:
 
     @classmethod
     def fit(
-        cls, second: Spectra, first: Spectra, amounts: Float[np.ndarray, "standard"], by: Estimating
+        cls,
+        second: Standards,
+        first: Standards,
+        amounts: Float[np.ndarray, "standard"],
+        by: ByCalibration,
     ) -> "Transfer":
         """Choose a correction by standards.
 
@@ -74,10 +78,10 @@ class Transfer:
             SpectraError: there are fewer than five standards.
         """
         count = len(second)
-        if count < FEWEST_STANDARDS:
+        if count < FEWEST_ON_BOTH:
             raise SpectraError(
                 f"found {count} standards with spectra on both instruments, expected "
-                f"{FEWEST_STANDARDS} or more; measure more, or correct by slope and bias"
+                f"{FEWEST_ON_BOTH} or more; measure more, or correct by slope and bias"
             )
         choices = [("none", 0, 0), ("slope and bias", 0, 0)]
         choices += [("piecewise", *one) for one in product(WIDTHS, COMPONENTS)]
@@ -96,7 +100,7 @@ class Transfer:
     def spectra(
         self, second: Float[np.ndarray, "unknown wavelength"]
     ) -> Float[np.ndarray, "unknown wavelength"]:
-        """Spectra as the first instrument would have measured them."""
+        """Standards as the first instrument would have measured them."""
         return self.offset + np.einsum(
             "uwk,wk->uw", _windows(second, self.bands.shape[1]), self.bands
         )
@@ -114,7 +118,7 @@ class Transfer:
         how = {
             "slope and bias": f"Estimates are corrected by slope {number(self.slope, 4)} and bias "
             f"{number(self.intercept, 3)}",
-            "piecewise": "Spectra are made those of the first instrument by piecewise direct "
+            "piecewise": "Standards are made those of the first instrument by piecewise direct "
             f"standardisation, windows of {self.bands.shape[1]} wavelengths",
         }[self.kind]
         return f"{how} {errors}; {number(self.after, 2)} by it, each left out of it)."
@@ -122,10 +126,10 @@ class Transfer:
 
 def _fitted(
     choice: tuple[str, int, int],
-    second: Spectra,
-    first: Spectra,
+    second: Standards,
+    first: Standards,
     amounts: np.ndarray,
-    by: Estimating,
+    by: ByCalibration,
 ) -> Transfer:
     """One correction, its errors not known."""
     kind, half, components = choice

@@ -19,13 +19,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-ROUNDING = 1e-12
+ROUNDING_OF_SPECTRA = 1e-12
 """Largest variation due to rounding, relative to the size of the spectra."""
 
-SMALLEST = 1e-14
+SMALLEST_VARIANCE = 1e-14
 """Variance along a component that is rounding, over the largest."""
 
-AT_ONCE = 4_000_000
+PRODUCTS_AT_ONCE = 4_000_000
 """Numbers of the products of fits that are made together."""
 
 
@@ -59,7 +59,7 @@ class Components(NamedTuple):
     """Of the target over the scores of the components."""
 
 
-Method = Callable[
+FindComponents = Callable[
     [Float[np.ndarray, "fit score score"], Float[np.ndarray, "fit score"], int], Components
 ]
 
@@ -80,7 +80,7 @@ def pls_components(
     rotation, loadings = np.zeros((2, fits, width, most))
     sizes, slopes = np.full((fits, most), np.inf), np.zeros((fits, most))
     left = with_target
-    enough = SMALLEST * np.linalg.norm(with_target, axis=1)
+    enough = SMALLEST_VARIANCE * np.linalg.norm(with_target, axis=1)
     for one in range(most):
         norm = np.linalg.norm(left, axis=1)
         weights = (left / np.where(norm > 0, norm, 1)[:, None])[..., None]
@@ -89,7 +89,7 @@ def pls_components(
             weights = weights - rotation[..., :one] @ along
         products_along = (products @ weights)[..., 0]
         size = np.sum(weights[..., 0] * products_along, axis=1)
-        there = (norm > enough) & (size > SMALLEST)
+        there = (norm > enough) & (size > SMALLEST_VARIANCE)
         if not there.any():
             break
         size = np.where(there, size, np.inf)
@@ -114,7 +114,7 @@ def pcr_components(
     rotation = np.zeros((*with_target.shape, most))
     sizes, slopes = np.full((len(products), most), np.inf), np.zeros((len(products), most))
     for fit, (values, vectors) in enumerate(pairs):
-        kept = int(np.sum(values > SMALLEST))
+        kept = int(np.sum(values > SMALLEST_VARIANCE))
         largest, axes = values[::-1][:kept], vectors[:, ::-1][:, :kept]
         rotation[fit, :, :kept], sizes[fit, :kept] = axes, largest
         slopes[fit, :kept] = with_target[fit] @ axes / largest
@@ -158,7 +158,7 @@ class Scores:
         self._spectra = spectra - self.centre
         samples, wavelengths = spectra.shape
         size = float(np.linalg.norm(self._spectra))
-        if size <= ROUNDING * np.linalg.norm(spectra):
+        if size <= ROUNDING_OF_SPECTRA * np.linalg.norm(spectra):
             self._spectra, size = np.zeros_like(spectra), 1.0
         self._axes, self._size = None, size
         self.values = self._spectra / size
@@ -186,7 +186,7 @@ class Scores:
         self,
         targets: Float[np.ndarray, "sample"],
         without: Sequence[tuple[int, ...]],
-        method: Method,
+        method: FindComponents,
         most: int,
     ) -> Fits:
         """Fits without some folds each."""
@@ -205,7 +205,7 @@ class Scores:
     def left_out(
         self,
         targets: Float[np.ndarray, "sample"],
-        method: Method,
+        method: FindComponents,
         most: int,
         *,
         nested: bool = True,
@@ -222,7 +222,7 @@ class Scores:
             pairs = [(one, other) for one in range(folds) for other in range(one)]
         inner = np.full((folds, len(targets), most), np.nan)
         every = [*((one,) for one in range(folds)), *pairs]
-        step = max(1, AT_ONCE // (self.values.shape[1] ** 2 + 1))
+        step = max(1, PRODUCTS_AT_ONCE // (self.values.shape[1] ** 2 + 1))
         for start in range(0, len(every), step):
             batch = every[start : start + step]
             found = self.fits(targets, batch, method, most)

@@ -27,18 +27,23 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from geonode.compute.threads import in_threads
-from geonode.spectra.component_regression import ROUNDING, Fit, LeftOut, Scores, pls_components
+from geonode.spectra.component_regression import (
+    ROUNDING_OF_SPECTRA,
+    Fit,
+    LeftOut,
+    Scores,
+    pls_components,
+)
 from geonode.spectra.preprocessing import standard_normal_variate
 from geonode.ties import EQUAL, first_smallest
 
 MOST_COMPONENTS = 20
 """Everything that varies in samples takes components."""
 
-POWER = 8
+WEIGHT_POWER = 8
 """Of the inverse error of a preprocessing, its weight."""
 
-KEPT = 0.01
+LEAST_WEIGHT = 0.01
 """Of the largest weight, the least that counts."""
 
 WINDOW, DEGREE = 11, 2
@@ -60,7 +65,7 @@ def _filtered(spectra: Spectra, derivative: int = 0) -> Spectra:
     middle = sum(one * spectra[:, at : at + inside] for at, one in enumerate(fit[half]))
     first, last = spectra[:, :WINDOW] @ fit[:half].T, spectra[:, -WINDOW:] @ fit[half + 1 :].T
     found = np.concatenate([first, middle, last], axis=1)
-    rounding = ROUNDING * np.abs(spectra).max(axis=1, keepdims=True)
+    rounding = ROUNDING_OF_SPECTRA * np.abs(spectra).max(axis=1, keepdims=True)
     return np.where(np.abs(found) > rounding, found, 0)  # SNV would make it large
 
 
@@ -70,7 +75,7 @@ def _detrended(spectra: Spectra) -> Spectra:
     return spectra - spectra @ basis @ basis.T
 
 
-def _centred(spectra: Spectra) -> Spectra:
+def _without_mean(spectra: Spectra) -> Spectra:
     return spectra - spectra.mean(axis=1, keepdims=True)
 
 
@@ -88,7 +93,7 @@ that are left out only from what follows, and the fewest samples for it."""
 PREPROCESSINGS: dict[str, tuple[Callable[[Spectra], Spectra], ...]] = {
     AS_MEASURED: (),
     REWEIGHTED: (),
-    "centred": (_centred,),
+    "centred": (_without_mean,),
     "smoothed": (_filtered,),
     "detrended": (_detrended,),
     "first derivative": (partial(_filtered, derivative=1),),
@@ -191,6 +196,8 @@ def fit_preprocessed(
             folds too; else those of all.
         preprocessings: to be tried.
     """
+    from geonode.compute.threads import in_threads  # noqa: PLC0415 - torch, for those who fit
+
     centred = targets - targets.mean(axis=0)
 
     def on(name: str) -> list[tuple[LeftOut, Member]]:
@@ -276,7 +283,7 @@ def _combined(
 ) -> FittedPLS:
     """Fit whose members still have their error as weight."""
     size = float(np.ptp(target)) or 1.0
-    weights = _weights(np.array([member.weight for _, member in parts.values()]), size)
+    weights = _weights_by_errors(np.array([member.weight for _, member in parts.values()]), size)
     members = {
         name: member._replace(weight=float(weight))
         for (name, (_, member)), weight in zip(parts.items(), weights, strict=True)
@@ -290,7 +297,7 @@ def _combined(
         own = np.arange(len(folds)), best[folds]
         estimates.append(left_out.estimates[own])
         leverages.append(left_out.leverages[own])
-    shares = _weights(np.stack(errors), size)[:, folds]
+    shares = _weights_by_errors(np.stack(errors), size)[:, folds]
     return FittedPLS(
         PreprocessedPLS(len(target), float(mean), members),
         mean + np.sum(shares * estimates, axis=0),
@@ -298,11 +305,11 @@ def _combined(
     )
 
 
-def _weights(
+def _weights_by_errors(
     errors: Float[np.ndarray, "member *fold"], size: float
 ) -> Float[np.ndarray, "member *fold"]:
     """Weights that sum to 1; errors that are rounding are equal."""
     errors = np.maximum(errors, EQUAL * size)
-    weights = (errors.min(axis=0) / errors) ** POWER
-    weights = np.where(weights < KEPT, 0, weights)
+    weights = (errors.min(axis=0) / errors) ** WEIGHT_POWER
+    weights = np.where(weights < LEAST_WEIGHT, 0, weights)
     return weights / weights.sum(axis=0)

@@ -7,8 +7,8 @@ from sklearn.cross_decomposition import PLSRegression
 
 from geonode.spectra.preprocessed_pls import (
     AS_MEASURED,
-    POWER,
     PREPROCESSINGS,
+    WEIGHT_POWER,
     fit_preprocessed,
     preprocessed,
     reweighted,
@@ -70,7 +70,7 @@ def slowly(spectra, target, folds, names, unknown, most=17):
         best = int(np.argmin(errors))
         model = PLSRegression(best + 1, scale=False).fit(own, target)
         found.append(model.predict(preprocessed(name, unknown)).ravel())
-        weights.append(errors[best] ** -POWER)
+        weights.append(errors[best] ** -WEIGHT_POWER)
     weights = np.where(np.array(weights) < 0.01 * max(weights), 0, weights)
     return np.average(found, axis=0, weights=weights)
 
