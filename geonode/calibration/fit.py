@@ -94,9 +94,7 @@ class Calibration:
         preprocessed: bool = False,
         report: Progress = silent,
     ) -> "Calibration":
-        """Fit all methods to samples, and weight them by the errors of samples left out.
-
-        Groups are left out one by one; more than 20 of them in ten parts.
+        """Fit all methods to samples, and weight them by the errors of groups of them left out.
 
         Args:
             spectra: of the samples, array-like of shape (sample, wavelength).
@@ -105,7 +103,8 @@ class Calibration:
                 are nearer to each other than to all of other ones.
             method: a key of `NAMES`, to estimate by; "auto": the combination, or geonode alone if
                 the combination is no better than a guess and geonode's sets hold.
-            offset, scale: for geonode, as of `Curve.of`.
+            offset: for geonode, as of `Curve.of`.
+            scale: as offset.
             scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.
             preprocessed: whether the spectra are, so that no preprocessings are tried.
             report: called for every fold.
