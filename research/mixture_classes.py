@@ -13,7 +13,15 @@ from geonode.mixtures.design import Design
 CLASSES = (
     *("plain", "few", "many", "grid", "correlated", "closed", "replicates", "weak", "interferent"),
     *("drift", "scatter", "nir", "saturating", "filter", "shifts", "uneven", "amounts", "several"),
+    *("gain", "powder", "film"),
 )
+PARTS = {
+    "gain": ("gain",),
+    "powder": ("gain", "nir", "interferent", "drift", "closed"),
+    "film": ("gain", "nir", "interferent"),
+}
+"""What classes that preprocessing helps have: a gain, as of path or scatter, and wide bands."""
+
 UNKNOWNS = 40
 
 
@@ -29,7 +37,9 @@ class Simulated(NamedTuple):
 def simulate(kind: str, seed: int) -> Simulated:
     """Simulate a calibration of one of `CLASSES`."""
     random = np.random.default_rng([seed, CLASSES.index(kind)])
-    has = {one: kind == one or (kind == "several" and random.random() < 0.3) for one in CLASSES}
+    first = CLASSES[: CLASSES.index("several") + 1]
+    has = {one: kind == one or (kind == "several" and random.random() < 0.3) for one in first}
+    has |= dict.fromkeys(PARTS.get(kind, ()), True)
     substances = int(random.integers(2, 6))
     samples = int(np.exp(random.uniform(np.log(3 * substances + 4), np.log(80))))
     if has["few"]:
@@ -131,6 +141,8 @@ def _recorded(
         signal = signal + spread * random.random((count, len(matter))) * sizes @ matter
     if has["scatter"]:
         signal = signal * np.exp(random.uniform(0.01, 0.1) * each())
+    if has.get("gain"):
+        signal = signal * np.exp(np.exp(random.uniform(np.log(0.03), np.log(0.4))) * each())
     if has["drift"] or has["scatter"]:
         size = spread * np.exp(random.uniform(np.log(0.01), np.log(0.3)))
         signal = signal + size * (each() + each() * axis + 0.5 * each() * axis**2)

@@ -22,7 +22,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import fdtri, ndtri  # scipy.stats takes 0.3 s to import
 
-from geonode.calibration.methods import CALIBRATIONS, ON_SCORES, ROUNDING, Fitted, Linear, own_basis
+from geonode.calibration.methods import OF_COMPONENTS, Fitted, Linear
+from geonode.spectra.component_regression import ROUNDING_OF_SPECTRA, FindComponents, Scores
+from geonode.spectra.preprocessed_pls import MOST_COMPONENTS, PreprocessedPLS, preprocessed
+
+EPSILON = float(np.finfo(float).eps)
 
 HELD = 0.95
 """Share of the samples below a limit."""
@@ -30,16 +34,22 @@ HELD = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """Diagnostics of a calibration by PLS or PCR."""
+    """Diagnostics of a calibration by PLS or PCR, or by PLS on several preprocessings."""
 
-    key: str  # "pls" or "pcr"
-    components: int  # number of components
+    key: str
+    """Of the calibration, in `CALIBRATIONS`."""
+    components: int
+    """Their number; of several preprocessings, here and in Q, that of the largest weight."""
     vector: Float[np.ndarray, "wavelength"]
-    """Concentration per unit of the signal at every wavelength."""
-    leverages: Float[np.ndarray, "sample"]  # of the samples
-    leverage_limit: float | None  # theirs; None: there are too few samples for one
-    residuals: Float[np.ndarray, "sample"]  # Q of the samples (signal unit squared)
-    residual_limit: float | None  # theirs; None: the components describe the samples exactly
+    """Concentration per unit of the signal at every wavelength, at the mean spectrum."""
+    leverages: Float[np.ndarray, "sample"]
+    """Of the samples; of several preprocessings the weighted mean."""
+    leverage_limit: float | None
+    """None: there are too few samples for one."""
+    residuals: Float[np.ndarray, "sample"]
+    """Q of the samples (square of the unit of the signal, preprocessed)."""
+    residual_limit: float | None
+    """None: the components describe the samples exactly."""
     rmsecv: dict[str, Float[np.ndarray, "_tried"]]
     """Root mean square error of samples left out by PLS and PCR (unit of the concentrations), with
     one component and more."""
@@ -63,30 +73,40 @@ class Diagnostics:
         """Diagnostics of a fitted method.
 
         Args:
-            key: "pls" or "pcr".
+            key: "pls", "pcr" or "preprocessed_pls".
             fitted: the method.
             spectra: those that it was fitted to.
             concentrations: theirs.
             folds: of samples that are left out together, as of `folds_of`.
         """
         fit = fitted.fit
-        assert isinstance(fit, Linear)
-        assert fit.rotation is not None  # of components
-        count = int(np.isfinite(fit.sizes[: fitted.option + 1]).sum())
-        rotation, sizes = fit.rotation[:, :count], fit.sizes[:count]
-        centred = spectra - fit.centre
+        if isinstance(fit, PreprocessedPLS):
+            name, largest = max(fit.members.items(), key=lambda each: each[1].weight)
+            vector, leverages = fit.slopes_at(spectra.mean(axis=0)), fit.leverages(spectra)[:, 0]
+            centred = preprocessed(name, spectra) - largest.centre
+            rotation, sizes = largest.rotation, largest.sizes
+        else:
+            assert isinstance(fit, Linear)
+            assert fit.rotation is not None  # of components
+            there = slice(int(np.isfinite(fit.sizes[: fitted.option + 1]).sum()))
+            centred, rotation, sizes = (
+                spectra - fit.centre,
+                fit.rotation[:, there],
+                fit.sizes[there],
+            )
+            vector = rotation @ fit.slopes[there]
+            leverages = fitted.leverages_of(spectra)
         scores = centred @ rotation
         left = centred - scores @ (scores.T @ centred / sizes[:, None])
-        samples = len(spectra)
         return cls(
             key,
-            count,
-            rotation @ fit.slopes[:count],
-            1 / samples + np.sum(scores**2 / sizes, axis=1),
-            leverage_limit(samples, count),
+            len(sizes),
+            vector,
+            leverages,
+            leverage_limit(len(spectra), len(sizes)),
             np.sum(left**2, axis=1),
-            residual_limit(left, ROUNDING * float(np.linalg.norm(centred))),
-            {one: _rmsecv(one, spectra, concentrations, folds) for one in ON_SCORES},
+            residual_limit(left, ROUNDING_OF_SPECTRA * float(np.linalg.norm(centred))),
+            {one: _rmsecv(by, spectra, concentrations, folds) for one, by in OF_COMPONENTS.items()},
         )
 
 
@@ -108,8 +128,9 @@ def residual_limit(
         left: spectra of the samples without their components.
         rounding: singular value from which they are not zero.
     """
-    singular = np.linalg.svd(left, compute_uv=False)
-    eigenvalues = singular[singular > rounding] ** 2 / (len(left) - 1)
+    products = left @ left.T if len(left) < left.shape[1] else left.T @ left
+    squares = np.linalg.eigvalsh(products)
+    eigenvalues = squares[squares > max(rounding**2, EPSILON * squares[-1])] / (len(left) - 1)
     if not eigenvalues.size:
         return None
     one, two, three = (float(np.sum(eigenvalues**power)) for power in (1, 2, 3))
@@ -119,16 +140,12 @@ def residual_limit(
 
 
 def _rmsecv(
-    key: str, spectra: np.ndarray, concentrations: np.ndarray, folds: np.ndarray
+    method: FindComponents, spectra: np.ndarray, concentrations: np.ndarray, folds: np.ndarray
 ) -> Float[np.ndarray, "component"]:
     """Error of samples left out by every number of components that all folds have."""
-    scores, fit = spectra @ own_basis(spectra), CALIBRATIONS[key].fit
-    squares, most = 0.0, len(spectra)
-    for fold in np.unique(folds):
-        out = folds == fold
-        of_fold = fit(concentrations[~out], scores[~out])
-        assert isinstance(of_fold, Linear)
-        errors = of_fold.estimates(scores[out]) - concentrations[out, None]
-        squares = squares + np.sum(errors**2, axis=0)
-        most = min(most, int(np.isfinite(of_fold.sizes).sum()))
-    return np.sqrt(squares / len(spectra))[: max(most, 1)]
+    scores, targets = Scores(spectra, folds), concentrations - concentrations.mean()
+    found = scores.left_out(targets, method, MOST_COMPONENTS, nested=False).estimates
+    errors, most = found - targets[:, None], found.shape[1]
+    each = [(fold,) for fold in range(int(folds.max()) + 1)]
+    there = np.isfinite(scores.fits(targets, each, method, most).components.sizes).all(axis=0)
+    return np.sqrt(np.mean(errors**2, axis=0))[: max(int(there.sum()), 1)]

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial.distance import pdist, squareform
 from scipy.special import bdtr  # scipy.stats takes 0.3 s to import
 
 from geonode.calibration.combination import combined_left_out
@@ -18,7 +17,7 @@ from geonode.calibration.intervals import (
     intervals_left_out,
     is_determined,
 )
-from geonode.calibration.methods import CALIBRATIONS, Fitted, fitted, folds_of
+from geonode.calibration.methods import FEWEST_GROUPS, Fitted, fitted, folds_of, keys_for
 from geonode.calibration.verdict import LARGEST_RELATIVE, NAMES, Verdict
 from geonode.compute.threads import in_threads, one_thread
 from geonode.errors import ParameterError, SpectraError, TrainingError
@@ -28,6 +27,7 @@ from geonode.estimation.rows import series_of
 from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
+from geonode.spectra.component_regression import PRODUCTS_AT_ONCE, ROUNDING_OF_SPECTRA
 from geonode.spectra.table import without_rounding
 from geonode.ties import EQUAL
 from geonode.wording import number
@@ -40,6 +40,10 @@ UNLIKELY = 0.05
 
 LARGEST_ERROR = 0.25
 """RMSEP as a share of the range, from which the estimates tell little."""
+
+WITHOUT_PREPROCESSINGS = (
+    f"it takes {FEWEST_GROUPS} samples or more whose spectra are not preprocessed"
+)
 
 OUTLYING = 3.0
 """Half widths of its interval that an outlying sample between the ends is off: 5 deviations."""
@@ -88,11 +92,10 @@ class Calibration:
         offset: bool = False,
         scale: bool = False,
         scans: Scans | None = None,
+        preprocessed: bool = False,
         report: Progress = silent,
     ) -> "Calibration":
-        """Fit all methods to samples, and weight them by the errors of samples left out.
-
-        Groups are left out one by one; more than 20 of them in ten parts.
+        """Fit all methods to samples, and weight them by the errors of groups of them left out.
 
         Args:
             spectra: of the samples, array-like of shape (sample, wavelength).
@@ -102,8 +105,9 @@ class Calibration:
             method: a key of `NAMES`, to estimate by; "auto": the combination, or geonode alone if
                 the combination is no better than a guess and geonode's sets hold.
             offset: for geonode, as of `Curve.of`.
-            scale: for geonode, as of `Curve.of`.
+            scale: as offset.
             scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.
+            preprocessed: whether the spectra are, so that no preprocessings are tried.
             report: called for every fold.
 
         Raises:
@@ -116,7 +120,8 @@ class Calibration:
         groups = _required_groups(spectra, concentrations, groups, method)
         of, scan = scans or (np.arange(len(spectra)), spectra)
         folds = folds_of(concentrations, groups)
-        found = {key: fitted(key, concentrations, spectra, folds) for key in CALIBRATIONS}
+        keys = keys_for(folds, preprocessed=preprocessed)
+        found = {key: fitted(key, concentrations, spectra, folds) for key in keys}
         estimates = {name: one.left_out for name, one in found.items()}
         sets: dict[str, Sets] = {}
         curve, absent = None, ""
@@ -145,6 +150,7 @@ class Calibration:
         verdict = Verdict.of(concentrations, estimates)
         chosen = _chosen(method, verdict, sets)
         if chosen not in estimates:
+            absent = absent if chosen == "geonode" else WITHOUT_PREPROCESSINGS
             raise ParameterError("calibration", "method", chosen, f"another: {absent}")
         whole = cls(concentrations, found, curve, absent, estimates, chosen, None, sets)
         if chosen == "geonode":
@@ -287,11 +293,25 @@ def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarr
     Samples of one concentration that differ as much as those of different ones are compositions in
     which something else varies. A method must tell them apart, and they are left out one by one.
     """
-    apart = squareform(pdist(spectra - spectra.mean(axis=0)))
-    same = levels[:, None] == levels
-    nearest = np.where(same, np.inf, apart).min(axis=1)
-    linked = same & (apart <= (1 + EQUAL) * np.minimum(nearest[:, None], nearest))
-    return connected_components(linked, directed=False)[1]
+    _, level, counts = np.unique(levels, return_inverse=True, return_counts=True)
+    centred, groups = spectra - spectra.mean(axis=0), np.arange(len(levels))
+    sizes = np.sum(centred**2, axis=1)
+
+    def apart(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Squared distances."""
+        products = centred[some] @ centred[others].T
+        return np.maximum(sizes[some, None] + sizes[others] - 2 * products, 0)
+
+    for one in np.flatnonzero(counts > 1):
+        own, others = np.flatnonzero(level == one), np.flatnonzero(level != one)
+        parts = np.array_split(own, 1 + own.size * others.size // PRODUCTS_AT_ONCE)
+        nearest = np.concatenate([apart(part, others).min(axis=1) for part in parts])
+        limit = (1 + EQUAL) * np.minimum(
+            nearest[:, None], nearest
+        ) + ROUNDING_OF_SPECTRA * sizes.max()
+        _, preparation = connected_components(apart(own, own) <= limit, directed=False)
+        groups[own] = own[preparation]
+    return groups
 
 
 def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets]) -> str:

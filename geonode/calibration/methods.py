@@ -14,16 +14,23 @@ Technometrics 9, 425 (1967) (inverse regression); Massy, J. Am. Stat. Assoc. 60,
 Wold, Ruhe, Wold and Dunn, SIAM J. Sci. Stat. Comput. 5, 735 (1984) (PLS).
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from geonode.spectra.partial_least_squares import ROUNDING, components, own_basis
+from geonode.spectra.component_regression import (
+    ROUNDING_OF_SPECTRA,
+    FindComponents,
+    Fit,
+    Scores,
+    pcr_components,
+    pls_components,
+)
+from geonode.spectra.preprocessed_pls import MOST_COMPONENTS, fit_preprocessed
 from geonode.spectra.series import Series
 from geonode.spectra.table import without_rounding
 from geonode.ties import first_largest, first_smallest
@@ -33,28 +40,10 @@ Spectra = Float[np.ndarray, "sample wavelength"]
 Unknown = Float[np.ndarray, "unknown wavelength"]
 ByOption = Float[np.ndarray, "unknown option"]
 
-MOST_COMPONENTS = 10
-"""Largest number of components of PLS and PCR: samples have fewer absorbers."""
-
 MOST_FOLDS = 20
 """Groups that are left out one by one; of more, `INTERLEAVED` parts are left out in turn."""
 
 INTERLEAVED = 10
-
-
-class Fit(ABC):
-    """A calibration fitted to samples, by every option: numbers of components, or wavelengths.
-
-    Fields are arrays, numbers, strings and dictionaries of these, so that files can store them.
-    """
-
-    @abstractmethod
-    def estimates(self, spectra: Unknown) -> ByOption:
-        """Concentrations of spectra (unit of those of the samples)."""
-
-    @abstractmethod
-    def leverages(self, spectra: Unknown) -> ByOption:
-        """Variance of what was fitted, at each spectrum, over that of the error of one sample."""
 
 
 # one wavelength
@@ -125,7 +114,7 @@ def polynomial(
     lowest = float(levels[levels > 0].min(initial=np.inf)) if power else np.inf
     weights = _weights(concentrations, lowest, power)
     terms = 1 + min(degree, len(levels) - 1)
-    if np.ptp(signal) <= ROUNDING * np.abs(signal).max():
+    if np.ptp(signal) <= ROUNDING_OF_SPECTRA * np.abs(signal).max():
         terms = 1
     root = np.sqrt(weights)
     design = root[:, None] * np.vander((concentrations - centre) / span, terms, increasing=True)
@@ -191,68 +180,44 @@ def wavelengths(concentrations: Concentrations, spectra: Spectra) -> Linear:
     """
     centre, mean = spectra.mean(axis=0), float(concentrations.mean())
     sizes = np.sum((spectra - centre) ** 2, axis=0)
-    sizes[sizes <= (ROUNDING * np.abs(spectra).max(axis=0)) ** 2] = np.inf
+    sizes[sizes <= (ROUNDING_OF_SPECTRA * np.abs(spectra).max(axis=0)) ** 2] = np.inf
     slopes = (concentrations - mean) @ (spectra - centre) / sizes
     return Linear(len(spectra), mean, centre, None, sizes, slopes)
-
-
-def pls(concentrations: Concentrations, scores: Spectra) -> Linear:
-    """Partial least squares, as of `spectra.partial_least_squares`.
-
-    Args:
-        concentrations: of the samples.
-        scores: theirs, as of `own_basis`.
-    """
-    mean, span = concentrations.mean(), np.ptp(concentrations) or 1.0
-    centre, targets = scores.mean(axis=0), (concentrations - mean) / span
-    found = components(targets[:, None], scores - centre, MOST_COMPONENTS)
-    slopes = span * found.slopes[:, 0]
-    return Linear(len(scores), float(mean), centre, found.rotation, found.sizes, slopes)
-
-
-def pcr(concentrations: Concentrations, scores: Spectra) -> Linear:
-    """Least squares on the leading principal components; those beyond the rank change nothing.
-
-    Arguments are those of `pls`.
-    """
-    mean, centre = float(concentrations.mean()), scores.mean(axis=0)
-    left, singular, basis = np.linalg.svd(scores - centre, full_matrices=False)
-    count = min(MOST_COMPONENTS, int(np.sum(singular > ROUNDING)))
-    rotation = np.zeros((scores.shape[1], MOST_COMPONENTS))
-    sizes, slopes = np.full(MOST_COMPONENTS, np.inf), np.zeros(MOST_COMPONENTS)
-    rotation[:, :count], sizes[:count] = basis[:count].T, singular[:count] ** 2
-    slopes[:count] = (concentrations - mean) @ left[:, :count] / singular[:count]
-    return Linear(len(scores), mean, centre, rotation, sizes, slopes)
 
 
 # the registry
 
 
 class Registered(NamedTuple):
-    """A calibration that takes part."""
+    """A calibration that takes part: at one wavelength, of components, or PLS on preprocessings."""
 
     name: str
     """For people."""
-    fit: Callable[[Concentrations, Spectra], Fit]
+    at_wavelength: Callable[[Concentrations, Spectra], Fit] | None = None
     """Fits it to the concentrations of samples and their spectra."""
-    of_one_wavelength: bool = False
-    on_scores: bool = False
-    """Whether it takes scores of `own_basis` in place of spectra, as `Linear` of components may."""
+    components: FindComponents | None = None
+    """Finds its components."""
 
+
+PREPROCESSED = "preprocessed_pls"
+
+FEWEST_GROUPS = 6
+"""Of samples, from which on preprocessings take part: the errors of fewer cannot weigh ten."""
 
 CALIBRATIONS = {
-    "straight_line": Registered("straight line", polynomial, True),
-    "line_over_c": Registered("straight line, weighted 1/c", partial(polynomial, power=1), True),
-    "line_over_c2": Registered("straight line, weighted 1/c²", partial(polynomial, power=2), True),
-    "quadratic": Registered("quadratic", partial(polynomial, degree=2), True),
-    "single_wavelength": Registered("best single wavelength", wavelengths, True),
-    "pcr": Registered("PCR", pcr, on_scores=True),
-    "pls": Registered("PLS", pls, on_scores=True),
+    "straight_line": Registered("straight line", polynomial),
+    "line_over_c": Registered("straight line, weighted 1/c", partial(polynomial, power=1)),
+    "line_over_c2": Registered("straight line, weighted 1/c²", partial(polynomial, power=2)),
+    "quadratic": Registered("quadratic", partial(polynomial, degree=2)),
+    "single_wavelength": Registered("best single wavelength", wavelengths),
+    "pcr": Registered("PCR", components=pcr_components),
+    "pls": Registered("PLS", components=pls_components),
+    PREPROCESSED: Registered("PLS on preprocessings"),
 }
 """All calibrations, the simplest first."""
 
-ON_SCORES = tuple(key for key, one in CALIBRATIONS.items() if one.on_scores)
-OF_ONE_WAVELENGTH = tuple(key for key, one in CALIBRATIONS.items() if one.of_one_wavelength)
+OF_ONE_WAVELENGTH = tuple(key for key, one in CALIBRATIONS.items() if one.at_wavelength)
+OF_COMPONENTS = {key: one.components for key, one in CALIBRATIONS.items() if one.components}
 
 INVERSE = ("pls", "pcr", "single_wavelength")
 """Those of them that an estimate by geonode is compared with in scores."""
@@ -300,6 +265,15 @@ def folds_of(
     return (np.argsort(np.argsort(means, kind="stable")) % INTERLEAVED)[group]
 
 
+def keys_for(folds: Int[np.ndarray, "sample"], *, preprocessed: bool) -> list[str]:
+    """Calibrations of `CALIBRATIONS` that take part, by the folds of the samples.
+
+    Preprocessings do not, where spectra are preprocessed already.
+    """
+    without = preprocessed or folds.max() + 1 < FEWEST_GROUPS
+    return [key for key in CALIBRATIONS if key != PREPROCESSED or not without]
+
+
 def fitted(
     key: str,
     concentrations: Concentrations,
@@ -317,40 +291,76 @@ def fitted(
         spectra: theirs.
         folds: of `folds_of`; of one fold alone, estimates are the mean.
     """
-    registered = CALIBRATIONS[key]
-    basis = own_basis(spectra) if registered.on_scores else None
-    taken = spectra if basis is None else spectra @ basis
-    count, fit = int(folds.max()) + 1, registered.fit
+    if key == PREPROCESSED:
+        ((fit, left_out, leverages),) = fit_preprocessed(concentrations[:, None], spectra, folds)
+        return Fitted(fit, spectra.shape[1], 0, left_out, leverages)
+    at_wavelength, method = CALIBRATIONS[key][1:]
+    if at_wavelength:
+        tried = _at_wavelengths(at_wavelength, concentrations, spectra, folds)
+    else:
+        assert method
+        tried = _on_components(method, concentrations, spectra, folds)
+    whole, estimates, leverages, inner = tried
+    if folds.max() == 0:
+        estimates[:], leverages[:] = concentrations.mean(), 1 / len(spectra)
+    size = len(spectra), float(np.ptp(concentrations))
+    total = np.sum((estimates - concentrations[:, None]) ** 2, axis=0)
+    own = np.arange(len(spectra)), np.array([_best(row, *size) for row in inner])[folds]
+    return Fitted(whole, spectra.shape[1], _best(total, *size), estimates[own], leverages[own])
+
+
+Tried = tuple[Fit, np.ndarray, np.ndarray, np.ndarray]
+"""Fit to all samples; of those left out, estimates and leverages by every option; squared errors of
+the other folds, by fold and option."""
+
+
+def _at_wavelengths(
+    fit: Callable[[Concentrations, Spectra], Fit],
+    concentrations: np.ndarray,
+    spectra: np.ndarray,
+    folds: np.ndarray,
+) -> Tried:
+    """Every wavelength, or the one of a line, tried."""
+    count = int(folds.max()) + 1
 
     def without(*left_out: int) -> Fit:
         kept = ~np.isin(folds, left_out)
-        return fit(concentrations[kept], taken[kept])
+        return fit(concentrations[kept], spectra[kept])
 
-    whole = fit(concentrations, taken)
-    options = whole.estimates(taken[:1]).shape[1]
-    estimates, leverages = np.empty((2, len(taken), options))
+    whole = fit(concentrations, spectra)
+    options = whole.estimates(spectra[:1]).shape[1]
+    estimates, leverages = np.empty((2, len(spectra), options))
     inner = np.zeros((count, options))
     for one in range(count if count > 1 else 0):
         at = folds == one
         of_fold = without(one)
         estimates[at], leverages[at] = (
-            of_fold.estimates(taken[at]),
-            of_fold.leverages(taken[at]),
+            of_fold.estimates(spectra[at]),
+            of_fold.leverages(spectra[at]),
         )
         for other in range(one if count > 2 and options > 1 else 0):
             of_pair = without(one, other)
             for outer, left in ((one, folds == other), (other, at)):
-                errors = of_pair.estimates(taken[left]) - concentrations[left, None]
+                errors = of_pair.estimates(spectra[left]) - concentrations[left, None]
                 inner[outer] += np.sum(errors**2, axis=0)
-    if count == 1:
-        estimates[:], leverages[:] = concentrations.mean(), 1 / len(taken)
-    size = len(taken), float(np.ptp(concentrations))
-    total = np.sum((estimates - concentrations[:, None]) ** 2, axis=0)
-    own = np.arange(len(taken)), np.array([_best(row, *size) for row in inner])[folds]
-    option = _best(total, *size)
-    if basis is not None and isinstance(whole, Linear) and whole.rotation is not None:
-        whole = replace(whole, centre=spectra.mean(axis=0), rotation=basis @ whole.rotation)
-    return Fitted(whole, spectra.shape[1], option, estimates[own], leverages[own])
+    return whole, estimates, leverages, inner
+
+
+def _on_components(
+    method: FindComponents, concentrations: np.ndarray, spectra: np.ndarray, folds: np.ndarray
+) -> Tried:
+    """Every number of components tried."""
+    scores = Scores(spectra, folds)
+    mean, span = float(concentrations.mean()), float(np.ptp(concentrations)) or 1.0
+    targets = (concentrations - mean) / span
+    found = scores.left_out(targets, method, MOST_COMPONENTS)
+    most = found.estimates.shape[1]
+    inner = span**2 * np.nansum((found.inner - targets[:, None]) ** 2, axis=1)
+    (rotation,), (sizes,), (slopes,) = scores.fits(targets, [()], method, most).components
+    whole = Linear(
+        len(spectra), mean, scores.centre, scores.of_wavelengths(rotation), sizes, span * slopes
+    )
+    return whole, mean + span * found.estimates, found.leverages, inner
 
 
 def _best(squares: np.ndarray, count: int, range_: float) -> int:

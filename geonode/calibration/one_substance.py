@@ -11,8 +11,14 @@ from jaxtyping import Float, Int
 from geonode.calibration.diagnostics import Diagnostics
 from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit, limits
-from geonode.calibration.methods import ON_SCORES, folds_of, most_sensitive
-from geonode.calibration.verdict import NAMES, OF_ONE_WAVELENGTH
+from geonode.calibration.methods import (
+    OF_COMPONENTS,
+    OF_ONE_WAVELENGTH,
+    PREPROCESSED,
+    folds_of,
+    most_sensitive,
+)
+from geonode.calibration.verdict import NAMES
 from geonode.config import CalibrateParameters
 from geonode.errors import ParameterError
 from geonode.estimation.axis import shifts
@@ -99,6 +105,7 @@ class OneSubstance:
             offset=parameters.allow_offset,
             scale=parameters.allow_scale,
             scans=scans_of_levels(series),
+            preprocessed=bool(series.preprocessing.steps),
             report=report,
         )
         return cls(series, found)
@@ -272,7 +279,8 @@ class OneSubstance:
     def diagnostics(self) -> Diagnostics:
         """Of the method that estimates if it is PLS or PCR, else of PLS."""
         levels = self.series.concentrations
-        key = self.calibration.method if self.calibration.method in ON_SCORES else "pls"
+        used = self.calibration.method
+        key = used if used in (*OF_COMPONENTS, PREPROCESSED) else "pls"
         folds = folds_of(levels, np.arange(len(levels)))
         fitted = self.calibration.fitted[key]
         return Diagnostics.of(key, fitted, self.series.signal, levels, folds)

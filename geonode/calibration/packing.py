@@ -18,17 +18,17 @@ import numpy as np
 import torch
 from jaxtyping import AbstractArray, Shaped
 
-from geonode.mixtures.design import MOST_SAMPLES, MOST_SUBSTANCES
+from geonode.mixtures.design import MOST_COMPOSITIONS, MOST_SUBSTANCES
 from geonode.mixtures.surface import MOST_KEPT
 from geonode.parameter_types import PreprocessStep
-from geonode.spectra.table import MOST_LEVELS
+from geonode.spectra.table import MOST_LEVELS, MOST_SAMPLES
 from geonode.terminal import printable
 
 ONE_SIZE = ("wavelength", "substance")
 """Dimensions that have one size in all of a calibration."""
 
 LARGEST_SIZES = {
-    **dict.fromkeys(("sample", "composition"), MOST_SAMPLES),
+    **{"sample": MOST_SAMPLES, "composition": MOST_COMPOSITIONS},
     **dict.fromkeys(("concentration", "level"), MOST_LEVELS),
     **{"substance": MOST_SUBSTANCES, "smoother": MOST_KEPT},
 }

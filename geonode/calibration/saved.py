@@ -27,7 +27,7 @@ from geonode.estimation.covariances import Covariances
 from geonode.estimation.curve import Curve
 from geonode.estimation.novelty import Novelty
 from geonode.mixtures.design import Design
-from geonode.mixtures.forward import ForwardModel
+from geonode.mixtures.forward import ForwardModel, Span
 from geonode.mixtures.inverse import Inverse
 from geonode.mixtures.mixture import MixtureCalibration
 from geonode.mixtures.surface import Smoothers, Surface
@@ -41,7 +41,8 @@ from geonode.storage.weights import read_weights, write_weights
 CLASSES: tuple[Any, ...] = (
     *(Series, Chart, Replicates, Preprocessing, OneSubstance, Calibration, Fitted),
     *(*Fit.__subclasses__(), ErrorLaw, Curve, Covariances, Novelty),
-    *(SeveralSubstances, MixtureCalibration, Design, ForwardModel, Surface, Smoothers, Inverse),
+    *(SeveralSubstances, MixtureCalibration, Design, ForwardModel, Span, Surface, Smoothers),
+    Inverse,
 )
 """All that may be in a calibration file."""
 

@@ -56,7 +56,13 @@ class SeveralSubstances:
             key, value = next(iter(other.items()))
             expected = "none: several amounts are calibrated together; --target NAME takes one"
             raise ParameterError("parameters", f"calibrate.{key}", value, expected)
-        found = MixtureCalibration.of(series.signal, series.amounts, series.substances, report)
+        found = MixtureCalibration.of(
+            series.signal,
+            series.amounts,
+            series.substances,
+            preprocessed=bool(series.preprocessing.steps),
+            report=report,
+        )
         return cls(series, moved(found, CPU))
 
     @staticmethod
@@ -128,15 +134,23 @@ class SeveralSubstances:
 
     @property
     def pure(self) -> Float[np.ndarray, "wavelength substance"]:
-        """Derivatives of the spectrum by every amount, at the centre (signal per amount)."""
-        forward = self.calibration.forward
+        """Derivatives of the spectrum by every amount, at the centre (signal per amount).
+
+        Without a response surface there are none, of no substance.
+        """
+        forward = self.calibration.surface
+        if forward is None:
+            return np.zeros((len(self.series.axis), 0))
         _, slopes, _ = forward.surface.at(torch.from_numpy(self.centre)[None])
         return forward.directions @ slopes[0].numpy()
 
     @property
     def pure_half_widths(self) -> Float[np.ndarray, "wavelength substance"]:
         """Half widths of the 90% intervals of `pure`, by the law of the left-out residuals."""
-        forward, surface = self.calibration.forward, self.calibration.forward.surface
+        forward = self.calibration.surface
+        if forward is None:
+            return np.zeros((len(self.series.axis), 0))
+        surface = forward.surface
         relative = surface.slope_variances(torch.from_numpy(self.centre)[None])[0].sqrt().numpy()
         residuals = (surface.residuals / surface.relative.sqrt()[:, None]).numpy()
         scale = np.sqrt(np.mean((residuals @ forward.directions.T) ** 2, axis=0))
@@ -165,10 +179,11 @@ class SeveralSubstances:
         ]
         poor = [series.substances[at] for at in np.flatnonzero(self.of_range > LARGEST_OF_RANGE)]
         warning = f" Do not rely on {listed(poor)}: the errors are too large." if poor else ""
-        return (
+        found = (
             f"{listed([*series.substances])} are calibrated together. Errors of left-out samples "
             f"(RMSEP): {listed(said)}.{warning}"
         )
+        return f"{found} {self.calibration.design.without_surface}".rstrip()
 
 
 def _pixels(calibration: MixtureCalibration, spectra: np.ndarray) -> MapValues:

@@ -34,7 +34,7 @@ from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
 from geonode.reading.folder import parameters_of_folder
 from geonode.reading.series_file import read_series_csv
-from geonode.spectra.series import Series
+from geonode.spectra.series import Series, require_levels
 from geonode.spectra.table import FEWEST_LEVELS
 from geonode.storage.document import write_text
 from geonode.storage.table import Column, Table
@@ -76,7 +76,9 @@ class Panel:
         found = cls(parameters, device)
         for name, own in sorted(parameters_of_folder(folder, parameters.spectra).items()):
             try:
-                found.series[name] = read_series_csv(own)
+                series = read_series_csv(own)
+                require_levels(series.concentrations)
+                found.series[name] = series
             except GeonodeError as error:
                 found.rows[name] = [{"series": name, "error": str(error)}]
         return found

@@ -29,7 +29,7 @@ from geonode.learning.folds import Fold
 from geonode.learning.gaussian_process import fit_process
 from geonode.learning.objective import fit
 from geonode.spectra.chart import Chart
-from geonode.spectra.series import Series, require_response
+from geonode.spectra.series import Series, require_levels, require_response
 from geonode.ties import EQUAL, first_largest
 
 KAPPAS = 16  # between a fifth of the smallest positive level and three times the largest
@@ -133,6 +133,7 @@ def learn(series: Series, parameters: MetricParameters, runs: NestedRuns) -> Met
         TrainingError: all spectra are equal, a loss is not finite, a level is not in the domain of
             the method, or a checkpoint is of another training.
     """
+    require_levels(series.concentrations)
     require_response(series.signal)
     method = LEARNING[parameters.learning]
     outer = method(series, parameters, runs.outer)

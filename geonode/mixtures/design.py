@@ -9,12 +9,13 @@ from jaxtyping import Bool, Float, Int
 
 from geonode.errors import MixtureError, SpectraError
 from geonode.spectra.arrays import require_size
-from geonode.spectra.table import without_rounding
+from geonode.spectra.table import MOST_SAMPLES, without_rounding
+from geonode.ties import first_largest
 from geonode.wording import listed
 
 MOST_SUBSTANCES = 6
-MOST_SAMPLES = 300
-"""More would take minutes: times grow with the third power."""
+MOST_COMPOSITIONS = 300
+"""Of a response surface. More would take minutes: times grow with the third power."""
 
 CLOSED = 1e-3
 """Largest deviation of the sums of amounts, relative to their mean, that is none."""
@@ -111,7 +112,6 @@ class Design:
                 f"found {found.compositions} different compositions of {substances} substances, "
                 f"expected {fewest} or more; prepare further mixtures, or leave a substance out"
             )
-        _require_independent(names, amounts)
         for fold in range(found.folds.max() + 1):
             fixed = np.ptp(amounts[found.folds != fold], axis=0) == 0
             if fixed.any():
@@ -121,6 +121,26 @@ class Design:
                     "other amounts of it"
                 )
         return found
+
+    @property
+    def tied(self) -> str:
+        """How one amount follows from the others, so that nothing tells them apart; else empty."""
+        return _tied(self.names, self.amounts)
+
+    @property
+    def without_surface(self) -> str:
+        """Why no response surface is fitted; empty if one is."""
+        if tied := self.tied:
+            return (
+                f"{tied[0].upper()}{tied[1:]}: each is estimated by itself, without a response "
+                "surface or a joint region, and only for samples in which they are so tied."
+            )
+        if self.compositions > MOST_COMPOSITIONS:
+            return (
+                f"No response surface is fitted to {self.compositions} different compositions, "
+                f"more than {MOST_COMPOSITIONS}."
+            )
+        return ""
 
     def without(self, out: Bool[np.ndarray, "sample"]) -> "Design":
         """Design of the samples that are not left out."""
@@ -197,38 +217,23 @@ def _require_numbers(names: tuple[str, ...], amounts: np.ndarray) -> None:
             raise MixtureError(f"{name}: {error}") from error
 
 
-def _require_independent(names: tuple[str, ...], amounts: np.ndarray) -> None:
-    """Refuse amounts of which one follows from the others.
-
-    Raises:
-        MixtureError: as `Design.of`.
-    """
+def _tied(names: tuple[str, ...], amounts: np.ndarray) -> str:
+    """How one amount follows from the others; empty if none does."""
     if len(names) == 1:
-        return
+        return ""
     total = amounts.sum(axis=1)
     if np.ptp(total) <= CLOSED * total.mean():
-        raise MixtureError(
-            f"found amounts of {listed([*names])} that sum to {total.mean():.4g} in every sample, "
-            "so that each follows from the others; leave one substance out, which is what is left, "
-            "or prepare mixtures with another sum"
-        )
+        return f"amounts of {listed([*names])} sum to {total.mean():.4g} in every sample"
     scaled = (amounts - amounts.mean(axis=0)) / amounts.std(axis=0)
     correlation = scaled.T @ scaled / len(scaled)
     np.fill_diagonal(correlation, 0)
-    one, other = divmod(int(np.abs(correlation).argmax()), len(names))
+    one, other = divmod(int(first_largest(np.abs(correlation).ravel())), len(names))
     if (found := correlation[one, other]) ** 2 >= ENTANGLED:
-        raise MixtureError(
-            f"{names[one]} and {names[other]}: found amounts that vary together (correlation "
-            f"{found:.3f}), so that nothing tells their spectra apart; prepare mixtures with one "
-            "high and the other low, or leave one of them out"
-        )
+        return f"{names[one]} and {names[other]} vary together (correlation {found:.3f})"
     for place, name in enumerate(names):
         others = np.delete(scaled, place, axis=1)
         left = scaled[:, place] - others @ np.linalg.lstsq(others, scaled[:, place])[0]
         if np.mean(left**2) <= 1 - ENTANGLED:
             rest = listed([each for each in names if each != name])
-            raise MixtureError(
-                f"{name}: found amounts that follow from those of {rest}, so that nothing tells "
-                f"their spectra apart; prepare mixtures with other amounts of {name}, or leave it "
-                "out"
-            )
+            return f"amounts of {name} follow from those of {rest}"
+    return ""

@@ -31,6 +31,7 @@ from torch import Tensor
 from geonode.errors import MixtureError
 from geonode.mixtures.design import Design
 from geonode.mixtures.surface import Surface
+from geonode.spectra.component_regression import Scores, pcr_components
 from geonode.ties import EQUAL, first_smallest
 
 MOST_SCORES = 40
@@ -80,6 +81,41 @@ class Modes(NamedTuple):
     covariance: Float[np.ndarray, "unknown substance substance"]
     distance: Float[np.ndarray, "unknown"]
     beyond: Float[np.ndarray, "unknown"]
+
+
+class Span(NamedTuple):
+    """Span of the spectra of samples, where no response surface is fitted."""
+
+    mean: Float[np.ndarray, "wavelength"]
+    directions: Float[np.ndarray, "wavelength score"]
+    """Orthonormal; of the leading principal components."""
+    variances: Float[np.ndarray, "score"]
+    """Of the scores of the samples."""
+
+    @classmethod
+    def of(cls, spectra: Float[np.ndarray, "sample wavelength"]) -> "Span":
+        """Span of samples, by at most a third as many components."""
+        scores = Scores(spectra, np.zeros(len(spectra), dtype=np.int64))
+        nothing, most = np.zeros(len(spectra)), max(1, min(MOST_SCORES, len(spectra) // 3))
+        found = scores.fits(nothing, [()], pcr_components, most).components
+        there = np.isfinite(found.sizes[0])
+        directions = scores.of_wavelengths(found.rotation[0][:, there])
+        lengths = np.linalg.norm(directions, axis=0)
+        variances = found.sizes[0][there] / lengths**2 / len(spectra)
+        return cls(scores.centre, directions / lengths, variances)
+
+    def modes(self, spectra: Float[np.ndarray, "unknown wavelength"], substances: int) -> Modes:
+        """No amounts, but how far spectra are from those of the samples."""
+        centred = spectra - self.mean
+        scores = centred @ self.directions
+        none = np.zeros((len(spectra), 1, substances))
+        return Modes(
+            none,
+            none[..., 0],
+            np.zeros((len(spectra), substances, substances)),
+            np.sum(scores**2 / self.variances, axis=1),
+            np.sum(centred**2, axis=1) - np.sum(scores**2, axis=1),
+        )
 
 
 class Likelihood(NamedTuple):

@@ -1,6 +1,6 @@
 """Calibration of several substances: every method, weighed by what it errs on left-out samples.
 
-The forward model, PLS, PLS2, reweighted PLS and CLS are refitted without every fold of
+The forward model, PLS on preprocessings, reweighted PLS and CLS are refitted without every fold of
 compositions. The weight of a method for a substance is its root mean square error to the power -6,
 so that the best one estimates nearly alone where others are far behind, and equals share. Small
 errors of few samples may be luck, and of flexible methods more often (`HANDICAP`). The verdict
@@ -33,18 +33,19 @@ from scipy.special import fdtri  # scipy.stats takes 0.3 s to import
 from geonode.compute.threads import in_threads, one_thread
 from geonode.mixtures import inverse
 from geonode.mixtures.design import ROUNDING, Design
-from geonode.mixtures.forward import ForwardModel, Modes
+from geonode.mixtures.forward import ForwardModel, Modes, Span
 from geonode.mixtures.inverse import Inverse, fit_inverse
 from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
+from geonode.spectra.preprocessed_pls import AS_MEASURED, PREPROCESSINGS
 from geonode.ties import EQUAL, first_largest, first_smallest
 
 NAMES = {"geonode": "geonode", **inverse.METHODS}
 """Names of all methods for people."""
 
 POWER = 6.0
-HANDICAP = np.array([1.1, 1.0, 1.0, 1.2, 1.0])
+HANDICAP = np.array([1.1, 1.0, 1.2, 1.0])
 """Factors of the errors of methods, in the order of `NAMES`."""
 
 MEMBERS = 10
@@ -130,7 +131,8 @@ class MixtureCalibration:
 
     Attributes:
         design: of the samples.
-        forward: forward model of all samples, with its members.
+        forward: forward model of all samples, with its members; where `Design.without_surface`
+            says why there is none, their span, and "geonode" is no method.
         linear: the other methods, by key of `NAMES`, means of the fits without a fold.
         left_out: amounts of the samples by fits without their fold, by key of `NAMES`; "combined"
             with the weights that the other folds give.
@@ -143,7 +145,7 @@ class MixtureCalibration:
     """
 
     design: Design
-    forward: ForwardModel
+    forward: ForwardModel | Span
     linear: dict[str, Inverse]
     left_out: dict[str, Float[np.ndarray, "sample substance"]]
     spread: Float[np.ndarray, "sample substance substance"]
@@ -160,6 +162,8 @@ class MixtureCalibration:
         spectra: Any,
         amounts: Any,
         names: tuple[str, ...] | None = None,
+        *,
+        preprocessed: bool = False,
         report: Progress = silent,
     ) -> "MixtureCalibration":
         """Fit all methods to samples, and weigh them by samples left out.
@@ -168,6 +172,8 @@ class MixtureCalibration:
             spectra: of the samples, array-like of shape (sample, wavelength).
             amounts: theirs, of shape (sample, substance), none negative; need not lie on a grid.
             names: of the substances; None: "substance 1" and so on.
+            preprocessed: whether the spectra are preprocessed, so that no further preprocessings
+                are tried.
             report: called after every fold.
 
         Raises:
@@ -179,21 +185,24 @@ class MixtureCalibration:
         design = Design.of(amounts, names, spectra)
         folds = design.folds
         each = [folds == fold for fold in range(folds.max() + 1)]
+        tried = [AS_MEASURED] if preprocessed else [*PREPROCESSINGS]
+        has_surface = not design.without_surface
 
         def without(
             out: np.ndarray,
-        ) -> tuple[ForwardModel, dict[str, Inverse], Modes, np.ndarray]:
-            kept = design.without(out)
-            forward = ForwardModel.of(kept, spectra[~out])
-            linear = fit_inverse(spectra[~out], kept.amounts, kept.composition)
+        ) -> tuple[ForwardModel | Span, dict[str, Inverse], Modes, np.ndarray]:
+            kept, its = design.without(out), spectra[~out]
+            forward = ForwardModel.of(kept, its) if has_surface else Span.of(its)
+            linear = fit_inverse(spectra[~out], kept.amounts, kept.composition, tried)
             return forward, linear, *_estimated(forward, linear, spectra[out])
 
         estimates = np.empty((len(NAMES), *amounts.shape))
-        nearest, beyond = np.empty_like(amounts), np.empty(len(amounts))
+        nearest, (distance, beyond) = np.empty_like(amounts), np.empty((2, len(amounts)))
         covariance = np.empty((*amounts.shape, amounts.shape[1]))
         fits = in_threads(without, each, report)
         for out, (_, _, modes, found) in zip(each, fits, strict=True):
-            estimates[:, out], covariance[out], beyond[out] = found, modes.covariance, modes.beyond
+            estimates[:, out], covariance[out] = found, modes.covariance
+            distance[out], beyond[out] = modes.distance, modes.beyond
             away = np.sum(((modes.amounts - amounts[out, None]) / design.ranges) ** 2, axis=2)
             place = first_smallest(np.where(modes.above <= LIKELY, away, np.inf))
             nearest[out] = modes.amounts[np.arange(len(place)), place]
@@ -202,26 +211,35 @@ class MixtureCalibration:
         squares = np.maximum(errors**2, (EQUAL * design.ranges) ** 2)
         of_folds = np.stack([np.sum(squares[:, out], axis=1) for out in each], axis=1)
         total = of_folds.sum(axis=1, keepdims=True)
-        others, weights = _weights(total - of_folds)[:, folds], _weights(total)[:, 0]
+        handicap = np.where(has_surface | (np.arange(len(NAMES)) > 0), HANDICAP, np.inf)
+        others = _weights(total - of_folds, handicap)[:, folds]
+        weights = _weights(total, handicap)[:, 0]
         of_rest = np.sum(weights[1:, None] * errors[1:], axis=0) / weights[1:].sum(axis=0)
         rest = _second_moment(of_rest) + design.rounding
         rests = np.stack([_second_moment(of_rest[~out]) for out in each]) + design.rounding
+        if design.tied:
+            rest, rests = rest * np.eye(len(rest)), rests * np.eye(len(rest))
         missed = np.sum(others * errors, axis=0)
         spread = _spread(weights[0], covariance, rests[folds])
         radius = _bound(_ratios(missed, spread), design, len(rest))
         each_ratio = missed**2 / np.einsum("ndd->nd", spread)
         radii = np.array([_bound(ratios, design, 1) for ratios in each_ratio.T])
-        members = [forward for forward, *_ in fits[:: -(-len(fits) // MEMBERS)]]
-        # An even number, so that the median of all is one of them.
-        forward = ForwardModel.of(design, spectra, tuple(members[: len(members) // 2 * 2]))
+        forward, most = _whole(design, spectra, [fit[0] for fit in fits], distance)
         linear = {key: Inverse.mean([fit[1][key] for fit in fits]) for key in inverse.METHODS}
         rounding = ROUNDING**2 * float(np.square(spectra).sum(axis=1).max())
-        furthest = FURTHEST * forward.furthest, FURTHEST * float(beyond.max()) + rounding
+        furthest = FURTHEST * most, FURTHEST * float(beyond.max()) + rounding
         left_out = dict(zip(NAMES, estimates, strict=True))
+        if not has_surface:
+            del left_out["geonode"]
         left_out["combined"] = np.sum(others * estimates, axis=0)
         return cls(
             design, forward, linear, left_out, spread, weights, rest, radius, radii, furthest
         )
+
+    @property
+    def surface(self) -> ForwardModel | None:
+        """Forward model; None where `Design.without_surface` says why."""
+        return self.forward if isinstance(self.forward, ForwardModel) else None
 
     @property
     def rmsep(self) -> dict[str, Float[np.ndarray, "substance"]]:
@@ -245,7 +263,8 @@ class MixtureCalibration:
     @one_thread()
     def by_method(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> dict[str, Amounts]:
         """Amounts of unknowns by every method, by key of `NAMES`."""
-        return dict(zip(NAMES, _estimated(self.forward, self.linear, spectra)[1], strict=True))
+        found = dict(zip(NAMES, _estimated(self.forward, self.linear, spectra)[1], strict=True))
+        return {key: amounts for key, amounts in found.items() if key in self.left_out}
 
     @one_thread()
     def estimate(self, spectra: Any) -> MixtureEstimates:
@@ -281,18 +300,35 @@ class MixtureCalibration:
         )
 
 
+def _whole(
+    design: Design, spectra: np.ndarray, parts: list[ForwardModel | Span], distance: np.ndarray
+) -> tuple[ForwardModel | Span, float]:
+    """Forward model or span of all samples, and the largest distance of one left out."""
+    members = [one for one in parts[:: -(-len(parts) // MEMBERS)] if isinstance(one, ForwardModel)]
+    if not members:
+        return Span.of(spectra), float(distance.max())
+    # An even number, so that the median of all is one of them.
+    found = ForwardModel.of(design, spectra, tuple(members[: len(members) // 2 * 2]))
+    return found, found.furthest
+
+
 def _estimated(
-    forward: ForwardModel, linear: dict[str, Inverse], spectra: np.ndarray
+    forward: ForwardModel | Span, linear: dict[str, Inverse], spectra: np.ndarray
 ) -> tuple[Modes, Float[np.ndarray, "method unknown substance"]]:
     """Minima of the forward model, and amounts by every method."""
-    modes = forward.modes(spectra)
     others = [linear[key].estimates(spectra) for key in inverse.METHODS]
+    if isinstance(forward, Span):
+        modes = forward.modes(spectra, others[0].shape[1])
+    else:
+        modes = forward.modes(spectra)
     return modes, np.stack([modes.amounts[:, 0], *others])
 
 
-def _weights(squares: Float[np.ndarray, "method *rest"]) -> Float[np.ndarray, "method *rest"]:
+def _weights(
+    squares: Float[np.ndarray, "method *rest"], handicap: Float[np.ndarray, "method"]
+) -> Float[np.ndarray, "method *rest"]:
     """Weights of methods by the sums of their squared errors."""
-    sizes = ((squares.T + np.finfo(float).tiny) * HANDICAP**2).T
+    sizes = ((squares.T + np.finfo(float).tiny) * handicap**2).T
     weights = (sizes.min(axis=0) / sizes) ** (POWER / 2)
     return weights / weights.sum(axis=0)
 

@@ -16,7 +16,7 @@ from geonode.posterior.metric_posterior import MetricPosterior
 from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
 from geonode.spectra.chart import proposes_log
-from geonode.spectra.series import require_response
+from geonode.spectra.series import require_levels, require_response
 from geonode.ties import first_largest
 
 GRID = 64
@@ -56,6 +56,7 @@ def propose(
     Raises:
         TrainingError: as `MetricPosterior.of` and `require_response`.
     """
+    require_levels(levels)
     require_response(spectra)
     scale: Scale = (np.log, np.exp) if proposes_log(levels) else (np.asarray, np.asarray)
     to, back = scale

@@ -221,7 +221,7 @@ def predicted(model: OneSubstance) -> Figure:
 def rmsep_bars(model: SeveralSubstances, place: int) -> Figure:
     """Errors of left-out samples by method, whose labels have the numbers."""
     errors = {key: float(of[place]) for key, of in model.calibration.rmsep.items()}
-    shown = {key: errors[key] for key in COMPARED}
+    shown = {key: errors[key] for key in COMPARED if key in errors}
     best, most = model.calibration.verdict[place], CUT_BEYOND * min(shown.values())
     table = {
         "method": [f"{COMPARED[key]} {number(error, 3)}" for key, error in shown.items()],
@@ -338,7 +338,9 @@ def curves(model: OneSubstance) -> dict[str, Any]:
 
 def surfaces(model: SeveralSubstances) -> dict[str, Any]:
     """Signals in cells over the amounts of every two substances, at means of the others."""
-    forward, design = model.calibration.forward, model.calibration.design
+    forward, design = model.calibration.surface, model.calibration.design
+    if forward is None:
+        return {}
     count = len(design.names)
     pairs = [*combinations(range(count), 2)]
     amounts = np.tile(model.centre, (len(pairs), CELLS, CELLS, 1))

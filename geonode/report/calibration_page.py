@@ -39,7 +39,7 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
         lead, sections = _lead(file.model), _of_one(file.model, by_name, saved)
     else:
         data, figure = figures.surfaces(file.model), None
-        shown = ("substance", "RMSEP, combined", "RMSEP, PLS of each substance", "RMSEP, PLS2")
+        shown = ("substance", "RMSEP, combined", "RMSEP, PLS on preprocessings")
         of_range = ("RMSEP of the range", "inside the intervals", "lowest", "highest")
         lead = [by_name["errors"].only(*shown, "best method", *of_range)]
         sections = _of_several(file, by_name, saved, data)
@@ -179,13 +179,14 @@ def _of_substance(model: SeveralSubstances, place: int) -> list[Figure]:
     sets = found.left_out_intervals[:, place, None].tolist()
     estimates = {
         "combined, 90% interval": (found.left_out["combined"][:, place], sets),
-        "PLS": (found.left_out["pls"][:, place], None),
+        "PLS on preprocessings": (found.left_out["preprocessed_pls"][:, place], None),
     }
     true = model.series.amounts[:, place]
+    pure = [figures.pure_spectrum(model, place)] if found.surface else []
     return [
         figures.left_out(f"true_{place}", model.series.named[place], true, estimates, 36),
         figures.rmsep_bars(model, place),
-        figures.pure_spectrum(model, place),
+        *pure,
     ]
 
 
@@ -196,12 +197,10 @@ def _of_several(
     data: dict[str, Any],
 ) -> list[Section]:
     """Sections on several substances; `data` are those of their response surfaces."""
-    surface = (
+    text = (
         "Signal that the response surface expects, with the other substances at their mean "
         "amounts; points are samples, which may have other amounts of them."
     )
-    last = len(data["axis"]) - 1
-    wavelength = Slider("wavelength", "wavelength", "surface", last, data["start"])
     left_out = (
         "First: every sample is estimated by a calibration without its composition. Bars are 90% "
         "intervals; how wide they must be was found with these same samples. Second: errors of "
@@ -221,13 +220,19 @@ def _of_several(
         for place, name in enumerate(file.series.named)
     ]
     pairs = [*combinations(range(len(file.series.substances)), 2)]
-    of_surfaces = SideBySide([figures.surface(file.model, *pair) for pair in pairs])
+    surface, following = [], []
+    if data:
+        last = len(data["axis"]) - 1
+        wavelength = Slider("wavelength", "wavelength", "surface", last, data["start"])
+        drawn = SideBySide([figures.surface(file.model, *pair) for pair in pairs])
+        surface = [Section("surface", "Response surface", [text, [wavelength], drawn])]
+        following = [Section("next", "What to prepare next", [mixtures, tables["next"]])]
     designs = SideBySide([figures.design(file, *pair) for pair in pairs])
     return [
         _unknown(tables, saved),
         Section("substances", "Substances", [left_out, *substances]),
-        Section("surface", "Response surface", [surface, [wavelength], of_surfaces]),
+        *surface,
         Section("design", "Design", [design, designs]),
-        Section("next", "What to prepare next", [mixtures, tables["next"]]),
+        *following,
         Section("left-out", "Left-out samples", tables["left_out"].parts(1)),
     ]

@@ -15,6 +15,7 @@ from geonode.calibration.peaks import peaks
 from geonode.calibration.results import interval_columns, result_tables
 from geonode.calibration.several_substances import COMPARED, SeveralSubstances
 from geonode.calibration.verdict import NAMES
+from geonode.mixtures.forward import ForwardModel
 from geonode.mixtures.next_compositions import propose_mixtures
 from geonode.posterior.next_levels import Proposal
 from geonode.posterior.prior import COVERAGE
@@ -27,7 +28,9 @@ def tables(file: CalibrationFile[Any]) -> list[Table]:
     model, results = file.model, result_tables(file)
     if not file.series.is_of_one:
         made = [_summary_table(file), errors_table(model), _left_out_samples(model)]
-        return [*made, *results, _pure_spectra(model), _next_mixtures(model)]
+        if (surface := model.calibration.surface) is None:
+            return [*made, *results]
+        return [*made, *results, _pure_spectra(model), _next_mixtures(surface, model)]
     made = [_summary_table(file), _left_out_levels(model), _compared(model), *results]
     rest = [_by_every_method, _limits, _influences, _errors_by_components]
     rest += [_regression_vector, _peaks, _predicted_spectra, _scan_spectra, _next_levels]
@@ -250,8 +253,8 @@ def _next_levels(model: OneSubstance) -> Table:
     return _next(title, model, model.proposals, "gain over the range")
 
 
-def _next_mixtures(model: SeveralSubstances) -> Table:
-    found = propose_mixtures(model.calibration.forward, PROPOSALS)
+def _next_mixtures(surface: ForwardModel, model: SeveralSubstances) -> Table:
+    found = propose_mixtures(surface, PROPOSALS)
     return _next("Mixtures to prepare next", model, found, "gain, share of the error")
 
 
@@ -275,7 +278,7 @@ def errors_table(model: SeveralSubstances) -> Table:
     inside = ((ends[..., 0] <= amounts) & (amounts <= ends[..., 1])).sum(axis=0)
     columns = [
         Column("substance", model.series.named),
-        *(Column(f"RMSEP, {name}", found.rmsep[key]) for key, name in COMPARED.items()),
+        *(Column(f"RMSEP, {COMPARED[key]}", one) for key, one in found.rmsep.items()),
         Column("best method", [COMPARED[key] for key in found.verdict]),
         Column("its weight", found.weights.max(axis=0)),
         Column("RMSEP of the range", model.of_range),
@@ -295,9 +298,10 @@ def _left_out_samples(model: SeveralSubstances) -> Table:
             "estimated": found.left_out["combined"][:, place],
             "low90": found.left_out_intervals[:, place, 0],
             "high90": found.left_out_intervals[:, place, 1],
-            "by geonode": found.left_out["geonode"][:, place],
-            "by PLS": found.left_out["pls"][:, place],
-            "by PLS2": found.left_out["pls2"][:, place],
+        } | {
+            f"by {COMPARED[key]}": found.left_out[key][:, place]
+            for key in ("geonode", "preprocessed_pls", "reweighted_pls")
+            if key in found.left_out
         }
         columns += [
             Column(f"{name} {what}", values, unit, group=name) for what, values in numbers.items()

@@ -8,8 +8,8 @@ from jaxtyping import Float, Shaped
 
 from geonode.errors import SpectraError
 
-MOST_VALUES = 20_000_000
-"""Numbers of all spectra together: 160 MB."""
+MOST_VALUES = 50_000_000
+"""Numbers of all spectra together: 400 MB."""
 
 LARGEST_NUMBER, SMALLEST_NUMBER = 1e30, 1e-30
 """Sizes whose fourth powers can be summed even in single precision."""

@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.config import SpectraParameters
-from geonode.errors import CorruptArtifactError, TrainingError
+from geonode.errors import CorruptArtifactError, SpectraError, TrainingError
 from geonode.parameter_types import PreprocessStep
 from geonode.spectra.chart import Chart
 from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.quantities import signal_of
 from geonode.spectra.replicates import Replicates
-from geonode.spectra.table import SpectraTable
+from geonode.spectra.table import FEWEST_LEVELS, MOST_LEVELS, SpectraTable
 from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 
@@ -248,6 +248,18 @@ def level_names(levels: Float[np.ndarray, "concentration"]) -> list[str]:
 def labelled(name: str, unit: str) -> str:
     """A name with its unit; the unit "1" is left out."""
     return name if unit == "1" else f"{name} ({unit})"
+
+
+def require_levels(concentrations: Float[np.ndarray, "concentration"]) -> None:
+    """Refuse too few or too many levels for a metric.
+
+    Raises:
+        SpectraError: they are.
+    """
+    if not FEWEST_LEVELS <= len(concentrations) <= MOST_LEVELS:
+        raise SpectraError(
+            f"found {len(concentrations)} concentrations, expected {FEWEST_LEVELS} to {MOST_LEVELS}"
+        )
 
 
 def require_response(spectra: Float[np.ndarray, "concentration wavelength"]) -> None:

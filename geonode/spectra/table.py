@@ -10,8 +10,12 @@ from geonode.spectra.arrays import require_size
 from geonode.spectra.replicates import Replicates
 from geonode.storage.table import Column, Table, shortest
 
-FEWEST_LEVELS = 4
-MOST_LEVELS = 50
+FEWEST_LEVELS, MOST_LEVELS = 4, 50
+"""Concentrations that a metric is learned from; a calibration does without beyond."""
+
+FEWEST_SAMPLES, MOST_SAMPLES = 3, 20_000
+"""Concentrations of a calibration."""
+
 FEWEST_WAVELENGTHS = 3
 
 ROUNDING = 1e-9
@@ -48,9 +52,9 @@ class SpectraTable:
 
     def __post_init__(self) -> None:
         levels, wavelengths = len(self.concentrations), len(self.axis)
-        if not FEWEST_LEVELS <= levels <= MOST_LEVELS:
+        if not FEWEST_SAMPLES <= levels <= MOST_SAMPLES:
             raise SpectraError(
-                f"found {levels} concentrations, expected {FEWEST_LEVELS} to {MOST_LEVELS} "
+                f"found {levels} concentrations, expected {FEWEST_SAMPLES} to {MOST_SAMPLES} "
                 "(one column a spectrum, one row a wavelength)"
             )
         if wavelengths < FEWEST_WAVELENGTHS:

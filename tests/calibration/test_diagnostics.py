@@ -54,7 +54,7 @@ def test_vector_leverages_and_residuals_are_those_of_scikit_learn(found):
 def test_errors_by_number_of_components_are_those_of_scikit_learn(found):
     diagnostics, spectra, levels = found
     for key, errors in diagnostics.rmsecv.items():
-        assert len(errors) == 10
+        assert len(errors) == 12
         for count, error in enumerate(errors[:4], 1):
             model = MODELS[key](count)
             estimates = cross_val_predict(model, spectra, levels, cv=LeaveOneOut()).ravel()

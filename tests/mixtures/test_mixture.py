@@ -129,7 +129,7 @@ def test_the_response_surface_is_chosen_where_responses_bend():
     known = beer.amounts(40, 2)
     found = MixtureCalibration.of(beer.spectra(known, noise=1e-3, bend=4.0), known)
     assert found.verdict == ("geonode", "geonode")
-    assert (found.rmsep["combined"] < 0.5 * found.rmsep["pls"]).all()
+    assert (found.rmsep["combined"] < 0.5 * found.rmsep["preprocessed_pls"]).all()
 
 
 def test_other_methods_are_chosen_where_much_else_varies():
@@ -152,7 +152,7 @@ def test_other_methods_are_chosen_where_much_else_varies():
         weights = squares ** (-POWER / 2)
         expected = np.einsum("mns,ms->ns", every[:, folds == fold], weights / weights.sum(axis=0))
         np.testing.assert_allclose(found.left_out["combined"][folds == fold], expected, rtol=1e-7)
-    assert (found.rmsep["combined"] < 1.2 * found.rmsep["pls"]).all()
+    assert (found.rmsep["combined"] < 1.2 * found.rmsep["preprocessed_pls"]).all()
 
 
 def test_linear_mixtures_are_recovered_exactly():
@@ -257,8 +257,31 @@ def test_spectra_that_are_none_of_the_samples_are_refused(fitted):
         MixtureCalibration.of(SIGNAL * 1e300, KNOWN)
     with pytest.raises(SpectraError, match=r"shape \(18, 59\), expected finite numbers: .* 60 wav"):
         fitted.estimate(SIGNAL[:, 1:])
-    with pytest.raises(MixtureError, match="sum to 1"):
-        MixtureCalibration.of(SIGNAL, np.c_[KNOWN[:, :1] / 10, 1 - KNOWN[:, :1] / 10])
+
+
+def test_tied_amounts_are_estimated_each_by_itself():
+    random = np.random.default_rng(1)
+    closed = random.dirichlet([2.0, 2.0, 2.0], 24)
+    signal = beer.spectra(closed, noise=1e-3)
+    found = MixtureCalibration.of(signal[:16], closed[:16], ("fat", "flour", "water"))
+    assert found.design.without_surface.startswith("Amounts of fat, flour and water sum to 1 in")
+    assert found.surface is None
+    assert "geonode" not in {*found.rmsep, *found.verdict, *found.by_method(signal)}
+    estimates = found.estimate(signal[16:])
+    np.testing.assert_allclose(estimates.amounts, closed[16:], atol=0.02)
+    assert estimates.fits.all()
+    assert not found.estimate(3 * signal).fits.any()
+    np.testing.assert_array_equal(found.rest, np.diag(np.diag(found.rest)))
+    low, high = np.moveaxis(estimates.intervals, -1, 0)
+    assert np.mean((low <= closed[16:]) & (closed[16:] <= high)) >= 0.7
+
+
+def test_more_compositions_than_a_surface_takes(monkeypatch):
+    monkeypatch.setattr("geonode.mixtures.design.MOST_COMPOSITIONS", 17)
+    found = MixtureCalibration.of(SIGNAL, KNOWN)
+    assert found.surface is None
+    assert "18 different compositions, more than 17" in found.design.without_surface
+    assert (found.rmsep["combined"] <= 1.1 * found.rmsep["preprocessed_pls"]).all()
 
 
 def test_replicates_of_a_composition_are_left_out_together():

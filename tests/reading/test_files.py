@@ -251,7 +251,7 @@ def test_names_of_samples_have_blanks_and_signs(file, mark):
             "row 3, column 2: found '-5', expected a concentration",
         ),
         ("name,conc\na,0\nb,5 ppm\nc,10 ppb\nd,20\n", "in ppb and in ppm"),
-        ("name,conc\na,0\nb,5\nc,\nd,20\n", "found 3 concentrations, expected 4 to 50"),
+        ("name,conc\na,0\nb,5\nc,\nd,\n", "found 2 concentrations, expected 3 to 20000"),
         ("name,conc\na,?\nb,-\nc,\nd,unknown\n", "found no spectrum with a conc, expected some"),
         ("a,b,c\n1,2,3\n2,3,4\n", r"b\.csv: .*found the columns 'a', 'b', 'c', expected name and"),
     ],

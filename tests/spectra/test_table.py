@@ -46,8 +46,7 @@ def test_non_monotonic_share_counts_wavelengths_that_turn():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"concentrations": [0, 1, 2]}, "found 3 concentrations, expected 4 to 50"),
-        ({"concentrations": range(51)}, "found 51 concentrations, expected 4 to 50"),
+        ({"concentrations": [0, 1]}, "found 2 concentrations, expected 3 to 20000"),
         ({"axis": [400, 500]}, "found 2 wavelengths, expected at least 3"),
         ({"concentrations": [0, 1, 1, 2]}, "expected each once, ascending"),
         ({"concentrations": [-1, 0, 1, 2]}, "none negative"),
