@@ -119,6 +119,17 @@ class ErrorLaw:
     ) -> Float[np.ndarray, "unknown"]:
         """Half widths of the intervals of estimates; infinite without a degree of freedom.
 
+        Arguments are those of `standard_errors`.
+        """
+        return self.quantile * self.standard_errors(estimates, leverages)
+
+    def standard_errors(
+        self,
+        estimates: Float[np.ndarray, "unknown"],
+        leverages: Float[np.ndarray, "unknown"],
+    ) -> Float[np.ndarray, "unknown"]:
+        """Standard errors of estimates.
+
         Args:
             estimates: of unknown spectra.
             leverages: theirs.
@@ -126,7 +137,7 @@ class ErrorLaw:
         outside = (estimates < self.low) | (estimates > self.high)
         within, beyond = (a + b * estimates**2 for a, b in (self.inside, self.beyond))
         variance = np.where(outside, beyond, within) * (1 + leverages)
-        return self.quantile * np.sqrt(variance)
+        return np.sqrt(variance)
 
 
 def intervals_left_out(

@@ -153,6 +153,17 @@ class ForwardModel:
         ]
         return Modes(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
+    def covariance_at(
+        self, amounts: Float[np.ndarray, "unknown substance"]
+    ) -> Float[np.ndarray, "unknown substance substance"]:
+        """Covariance of amounts at given ones, by the law alone: the inverse of the information."""
+        points = self._here(amounts)
+        at = self.likelihood(points, self.surface.at(points)[0])
+        return self._covariance(at.information).cpu().numpy()
+
+    def _covariance(self, information: Tensor) -> Tensor:
+        return torch.linalg.inv(information) + self._here(self.design.rounding)
+
     def _here(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.whitening)
 
@@ -193,7 +204,7 @@ class ForwardModel:
         parts = (
             found - lowest + torch.stack([lowest[:, 0], *each]).median(0).values[:, None],
             loss - loss[:, :1],
-            torch.linalg.inv(at.information[best]) + self._here(self.design.rounding),
+            self._covariance(at.information[best]),
             at.distance[best],
             (spectra - self._here(self.mean)).square().sum(1) - scores.square().sum(1),
         )

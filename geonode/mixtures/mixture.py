@@ -243,6 +243,11 @@ class MixtureCalibration:
         return tuple([*NAMES][place] for place in first_largest(self.weights.T))
 
     @one_thread()
+    def covariance_at(self, amounts: Amounts) -> Covariances:
+        """M of spectra of given amounts."""
+        return _spread(self.weights[0], self.forward.covariance_at(amounts), self.rest)
+
+    @one_thread()
     def by_method(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> dict[str, Amounts]:
         """Amounts of unknowns by every method, by key of `NAMES`."""
         return dict(zip(NAMES, _estimated(self.forward, self.linear, spectra)[1], strict=True))
