@@ -21,7 +21,6 @@ from geonode.calibration.methods import fitted
 from geonode.calibration.precision import PrecisionProfile
 from geonode.compute.processes import finished, processes_for
 from geonode.estimation.curve import Curve
-from geonode.estimation.information import Information
 from geonode.estimation.posterior import Estimates, estimate
 from geonode.learning.folds import leave_one_out
 from geonode.parameters_file import read_parameters
@@ -96,9 +95,7 @@ def left_out(series: Series, name: str | int) -> list[dict[str, Any]]:
     rows = []
     for fold, curve in zip(folds, curves, strict=True):
         at, kept = fold.index, fold.training
-        profile = PrecisionProfile.of_curve(
-            Information.of(curve), known[kept], estimates.mode[kept]
-        )
+        profile = PrecisionProfile.of_curve(curve, known[kept], estimates.mode[kept])
         law = ErrorLaw.of(
             known[kept], (pls.left_out - known)[kept], pls.leverages[kept], place[kept]
         )

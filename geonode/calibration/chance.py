@@ -24,10 +24,10 @@ Ann. Math. Statist. 12 (1941) 367; C. R. Genovese, K. Roeder and L. Wasserman, B
 
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.spatial.distance import pdist, squareform
 
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.table import without_rounding
@@ -46,12 +46,9 @@ ORDER_WEIGHT, SPREAD_WEIGHT = 0.8, 0.2
 EXACT_UP_TO, DRAWN, MOST = 6, 999, 100
 """Rows all orders of which are compared, how many of more, and the most rows, evenly spaced."""
 
-TESTS = {
-    "order": "the order of the spectra along the concentrations",
-    "replicates": "the spread between levels against replicates",
-    "axis": "the spread between levels against the noise along the axis",
-}
-"""Names of the tests for people."""
+ORDER = "the order of the spectra along the concentrations"
+REPLICATES = "the spread between levels against replicates"
+AXIS = "the spread between levels against the noise along the axis"
 
 Concentrations = Float[np.ndarray, "level"]
 Spectra = Float[np.ndarray, "level wavelength"]
@@ -64,8 +61,8 @@ class Chance:
 
     p_value: float
     """Probability of as much order or spread, if spectra have nothing to do with concentration."""
-    test: Literal["order", "replicates", "axis"]
-    """Which test the p-value is of."""
+    test: str
+    """Which test the p-value is of: `ORDER`, `REPLICATES` or `AXIS`."""
     levels: int
     """Number of levels or samples."""
 
@@ -82,14 +79,14 @@ class Chance:
         """
         order, count = _by_order(concentrations, spectra), len(concentrations)
         if count >= DECIDING:
-            return cls(order, "order", count)
-        if (weighted := order / ORDER_WEIGHT) <= LIKELY:
-            return cls(weighted, "order", count)
-        repeated = replicates is not None and len(replicates.level) > 0
-        spread = _by_replicates(spectra, replicates) if repeated else _along_axis(spectra)
-        if (of_spread := spread / SPREAD_WEIGHT) < weighted:
-            return cls(min(1.0, of_spread), "replicates" if repeated else "axis", count)
-        return cls(min(1.0, weighted), "order", count)
+            return cls(order, ORDER, count)
+        if replicates is not None and len(replicates.level):
+            spread, test = _by_replicates(spectra, replicates), REPLICATES
+        else:
+            spread, test = _along_axis(spectra), AXIS
+        order, spread = min(1.0, order / ORDER_WEIGHT), min(1.0, spread / SPREAD_WEIGHT)
+        by_order = order <= max(LIKELY, spread)
+        return cls(order, ORDER, count) if by_order else cls(spread, test, count)
 
     @property
     def is_likely(self) -> bool:
@@ -100,10 +97,10 @@ class Chance:
     def sentence(self) -> str:
         """Which test spoke, its p-value, and what would decide where it cannot."""
         decides = "replicates of the levels, or more levels, would decide"
-        spoke = f"by {TESTS[self.test]} (p = {number(self.p_value, 2)})"
+        spoke = f"by {self.test} (p = {number(self.p_value, 2)})"
         if self.is_likely:
             return f"This could be chance, {spoke}; {decides}."
-        if self.test == "order":
+        if self.test == ORDER:
             return f"More than chance, {spoke}."
         few = f"whether concentration is why, the order of {self.levels} levels cannot show"
         return f"More than chance, {spoke}; {few}: {decides}."
@@ -111,14 +108,15 @@ class Chance:
 
 def _by_order(concentrations: Concentrations, spectra: Spectra) -> float:
     """p-value of the order."""
-    _, rank = np.unique(without_rounding(concentrations), return_inverse=True)
-    kept = np.argsort(rank, kind="stable")[_evenly(len(rank))]
-    apart = np.abs(rank[kept, None] - rank[kept])
+    levels = without_rounding(concentrations)
+    kept = np.argsort(levels, kind="stable")[_evenly(len(levels))]
+    _, rank = np.unique(levels[kept], return_inverse=True)
+    apart = np.abs(rank[:, None] - rank)
     left, singular, _ = np.linalg.svd(spectra[kept] - spectra[kept].mean(0), full_matrices=False)
     scores = left * singular
     found = [
-        _share_as_large(_centred(_distances(scores)), _centred(apart.astype(float))),
-        _share_as_large(-(_distances(scores[:, :2]) ** 2), (apart <= 1).astype(float)),
+        _share_as_large(_centred(squareform(pdist(scores))), _centred(apart.astype(float))),
+        _share_as_large(-squareform(pdist(scores[:, :2], "sqeuclidean")), 1.0 * (apart <= 1)),
     ]
     if len(kept) >= REGRESSED:
         known, basis = concentrations[kept], left[:, : len(kept) // 4]
@@ -166,10 +164,6 @@ def _share_of_first(sums: list[float], size: float) -> float:
 
 def _evenly(count: int) -> Int[np.ndarray, "row"]:
     return np.linspace(0, count - 1, min(count, MOST)).round().astype(int)
-
-
-def _distances(rows: Float[np.ndarray, "row score"]) -> Matrix:
-    return np.linalg.norm(rows[:, None] - rows, axis=-1)
 
 
 def _centred(distances: Matrix) -> Matrix:

@@ -37,6 +37,29 @@ Samples = Float[np.ndarray, "sample"]
 Ends = Float[np.ndarray, "sample 2"]
 
 
+SAME = 1e-12
+"""Largest difference of spectra that are one and the same, relative to the largest signal."""
+
+
+def known_already(
+    names: Sequence[str],
+    spectra: Float[np.ndarray, "sample wavelength"],
+    calibrated: Float[np.ndarray, "scan wavelength"],
+) -> list[str]:
+    """Names of spectra that a calibration was made with, which cannot judge or correct it.
+
+    Args:
+        names: of validation samples, standards or controls.
+        spectra: theirs, on the axis of the calibration.
+        calibrated: scans, and means of scans, of the calibration.
+    """
+    return [
+        name
+        for name, one in zip(names, spectra, strict=True)
+        if (np.abs(calibrated - one).max(axis=1) <= SAME * np.abs(one).max()).any()
+    ]
+
+
 @dataclass(frozen=True)
 class Control:
     """A sample of known concentration among the unknowns.

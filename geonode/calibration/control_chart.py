@@ -1,22 +1,18 @@
-"""Control chart: what was found of control samples, by date, and Westgard's rules on it.
+"""Control chart: what was found of control samples over time, and Westgard's rules on it.
 
-z is the error of an estimate over its standard error. Of the history of each control
+With z the error of an estimate over its standard error, the last estimate of a control
 
-- 1-2s warns: the last z is beyond 2;
-- 1-3s rejects: it is beyond 3;
-- 2-2s rejects: the last two are beyond 2 on one side;
-- R-4s rejects: the last two, or two controls of one date, are beyond 2 on both sides;
-- 10-x rejects: the last ten are on one side.
-
-Of sound controls one in 22 warns, and one in 370 is beyond 3.
+- 1-2s warns: |z| is above 2;
+- 1-3s rejects: |z| is above 3;
+- 2-2s rejects: the last two z are above 2, or below -2;
+- R-4s rejects: of the last two, or of two controls of one date, one is above 2, one below -2;
+- 10-x rejects: the last ten z have one sign.
 
 Source: J. O. Westgard, P. L. Barry, M. R. Hunt and T. Groth, Clin. Chem. 27 (1981) 493.
 """
 
 import csv
-import io
 import math
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -26,14 +22,10 @@ from typing import NamedTuple
 from filelock import FileLock
 
 from geonode.errors import SpectraError
-from geonode.storage.atomic import errors_of_disk
-
-MANY = 10
-"""Estimates on one side that reject."""
 
 
 class ControlPoint(NamedTuple):
-    """A control that was estimated; names and order are those of the columns of a file."""
+    """A control that was estimated; fields are the columns of a history, in their order."""
 
     date: str
     """By ISO 8601, so that dates sort as text."""
@@ -50,46 +42,41 @@ class ControlPoint(NamedTuple):
 
 
 class Violation(NamedTuple):
-    """A rule that a control breaks."""
+    """A rule that a control violates."""
 
     rule: str
     """1-2s, which only warns, 1-3s, 2-2s, R-4s or 10-x."""
     points: tuple[ControlPoint, ...]
-    """That break it together, the last one last."""
-
-    @property
-    def is_warning(self) -> bool:
-        """Whether it only warns."""
-        return self.rule == "1-2s"
+    """That violate it together, the last one last."""
 
 
 def violations(history: Iterable[ControlPoint]) -> list[Violation]:
     """Violations of Westgard's rules, by the date of their last point.
 
     Args:
-        history: controls in any order; those of one name and date stay in theirs.
+        history: controls in any order; those of one date stay in theirs.
     """
-    points = sorted(history, key=lambda point: point.date)
+    found = []
     by_name, by_date = defaultdict(list), defaultdict(list)
-    for point in points:
+    for point in sorted(history, key=lambda point: point.date):
         by_name[point.name].append(point)
         by_date[point.date].append(point)
-    found = [
-        Violation("1-3s" if abs(one.z) > 3 else "1-2s", (one,)) for one in points if abs(one.z) > 2
-    ]
-    for own in by_name.values():
-        for before, last in pairwise(own):
-            if min(abs(before.z), abs(last.z)) > 2:
-                same = before.z * last.z > 0
-                found.append(Violation("2-2s" if same else "R-4s", (before, last)))
-        for end in range(MANY, len(own) + 1):
-            last_ones = own[end - MANY : end]
-            if all(one.z > 0 for one in last_ones) or all(one.z < 0 for one in last_ones):
-                found.append(Violation("10-x", tuple(last_ones)))
+        if abs(point.z) > 2:
+            found.append(Violation("1-3s" if abs(point.z) > 3 else "1-2s", (point,)))
+    pairs = [pair for own in by_name.values() for pair in pairwise(own)]
     for of_date in by_date.values():
-        for before, last in pairwise(of_date):
-            if before.name != last.name and max(before.z, last.z) > 2 > -2 > min(before.z, last.z):
-                found.append(Violation("R-4s", (before, last)))
+        pairs += [pair for pair in pairwise(of_date) if pair[0].name != pair[1].name]
+    for one, last in pairs:
+        if min(abs(one.z), abs(last.z)) > 2:
+            if one.z * last.z < 0:
+                found.append(Violation("R-4s", (one, last)))
+            elif one.name == last.name:
+                found.append(Violation("2-2s", (one, last)))
+    for own in by_name.values():
+        for end in range(10, len(own) + 1):
+            points = own[end - 10 : end]
+            if abs(sum(math.copysign(1, point.z) for point in points if point.z)) == 10:
+                found.append(Violation("10-x", tuple(points)))
     return sorted(found, key=lambda one: one.points[-1].date)
 
 
@@ -97,50 +84,49 @@ def read_history(path: Path) -> list[ControlPoint]:
     """Controls of a history; none if there is no file.
 
     Raises:
-        SpectraError: it is no table as `append` writes.
+        SpectraError: it is no table as `append` writes it.
     """
     if not path.exists():
         return []
-    with path.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.reader(stream))
-    if not rows or rows[0] != [*ControlPoint._fields]:
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        header, *rows = [*csv.reader(stream)] or [[]]
+    if header != [*ControlPoint._fields]:
         raise SpectraError(
-            f"{path}: found {','.join(rows[0]) if rows else 'an empty file'}, expected the header "
-            f"{','.join(ControlPoint._fields)} of a history of controls; name another file"
+            f"{path}: found the header {','.join(header)!r}, expected "
+            f"{','.join(ControlPoint._fields)!r}, a history of controls; name another file"
         )
-    return [_point(path, line, row) for line, row in enumerate(rows[1:], 2)]
+    return [_point(f"{path}, line {line}", row) for line, row in enumerate(rows, 2)]
 
 
 def append(path: Path, points: Sequence[ControlPoint]) -> None:
-    """Add controls to a history, which is made if there is none; several processes may at once.
+    """Add controls to a history, which begins if there is no file.
+
+    Several processes may do so at once: each waits for a lock, which ends with its process.
 
     Raises:
-        SpectraError: the file is no history, or a number is not finite.
+        SpectraError: the file is no history, or a number of a point is not finite.
     """
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(points)
-    for row in csv.reader(io.StringIO(text.getvalue())):
-        _point(path, 0, row)
+    for point in points:
+        _point(f"control {point.name}", [*map(str, point)])
     with FileLock(path.with_name(f".{path.name}.lock")):
-        new = not read_history(path) and not path.exists()
-        header = ",".join(ControlPoint._fields) + "\n" if new else ""
+        rows = [*points] if path.exists() else [ControlPoint._fields, *points]
+        read_history(path)  # nothing is added to another file
+        ended = not path.exists() or path.read_bytes().endswith(b"\n")
         with path.open("a", encoding="utf-8", newline="") as stream:
-            stream.write(header + text.getvalue())
-            stream.flush()
-            os.fsync(stream.fileno())
+            stream.write("" if ended else "\n")  # editors may leave it out
+            csv.writer(stream, lineterminator="\n").writerows(rows)
 
 
-def _point(path: Path, line: int, row: list[str]) -> ControlPoint:
-    """A row in numbers."""
+def _point(where: str, row: list[str]) -> ControlPoint:
+    """Control by its cells."""
     try:
-        date, name, *numbers = row
-        known, estimated, error = map(float, numbers)
-        right = all(map(math.isfinite, (known, estimated, error))) and error > 0
+        date, name, *cells = row
+        known, estimated, error = map(float, cells)
+        if all(map(math.isfinite, (known, estimated, error))) and error > 0:
+            return ControlPoint(date, name, known, estimated, error)
     except ValueError:
-        right = False
-    if not right:
-        raise SpectraError(
-            f"{path}, line {line}: found {','.join(row)!r}, expected a date, a name and three "
-            "numbers, the last one positive; correct the line or remove it"
-        )
-    return ControlPoint(date, name, known, estimated, error)
+        pass
+    raise SpectraError(
+        f"{where}: found {','.join(row)!r}, expected a date, a name and three numbers, the last "
+        "one positive"
+    )

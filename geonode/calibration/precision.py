@@ -1,12 +1,12 @@
-"""Precision profile: the standard error of an unknown over its concentration.
+"""Precision profile: the standard error of an estimate over the concentration.
 
-For geonode it is k / sqrt(g), with g the information along its curve (`estimation.information`).
-The factor k comes from the levels that were left out: with e the error of such a level and f the
-floor 1 / sqrt(g) at its estimate, |e| / f is k times the size of a standard normal number, whose
-mean logarithm is `OF_NORMAL`. So ln k is the mean of ln |e| - ln f - `OF_NORMAL` over the levels
-between the ends, and of `PRIOR` more of ln `EXPECTED`. Both were chosen on simulated series
-(`research.information`). For all other methods the profile is the square root of their law of
-errors. A spectrum that fits several concentrations has no standard error.
+For geonode it is k f with the floor f = 1 / sqrt(g), g the information along its curve
+(`estimation.information`). The factor k comes from the levels left out: |e| / f, of the error e of
+a level between the ends and the floor at its estimate, is k times the size of a normal number,
+whose mean logarithm is `OF_NORMAL`. ln k is the mean of ln |e| - ln f - `OF_NORMAL` over these
+levels, and `PRIOR` more of ln `EXPECTED`, both chosen on simulated series (`research.information`).
+Other methods have their law of errors. Spectra that fit several concentrations have no standard
+error.
 
 Source: R. P. Ekins, The precision profile: its use in assay design, assessment and quality control,
 in W. M. Hunter and J. E. T. Corrie (eds.), Immunoassays for Clinical Chemistry, Churchill
@@ -19,20 +19,19 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.calibration.fit import LARGEST_ERROR, Calibration
+from geonode.estimation.curve import Curve
 from geonode.estimation.information import Information
+from geonode.estimation.range import NODES
 from geonode.ties import EQUAL, first_largest, first_smallest
 
-EXPECTED, PRIOR = 1.5, 3.0
+EXPECTED, PRIOR = 1.5, 2.0
 """Factor k of simulated series, and the levels that it counts for."""
 
 OF_NORMAL = -(np.euler_gamma + np.log(2)) / 2
 """Mean logarithm of the size of a standard normal number."""
 
-SMALLEST_RATIO, LARGEST_RATIO = 0.1, 10.0
-"""Of an error to the floor that count: some are tiny by luck, some levels are off."""
-
-GRID = 1025
-"""Concentrations of the profile of a method without a curve."""
+RATIOS = 0.1, 10.0
+"""Least and largest |e| / f that count: some errors are tiny by luck, some levels are off."""
 
 Ranges = list[tuple[float, float]]
 
@@ -43,9 +42,9 @@ class PrecisionProfile:
 
     concentrations: Float[np.ndarray, "node"]
     standard_errors: Float[np.ndarray, "node"]
-    """Of the estimate of one unknown spectrum (unit of the concentrations)."""
+    """Of the estimate by one spectrum (unit of the concentrations)."""
     floor: Float[np.ndarray, "node"] | None = None
-    """1 / sqrt(g); None: the method has no curve."""
+    """f; None: the method has no curve."""
 
     @classmethod
     def of(cls, calibration: Calibration) -> "PrecisionProfile":
@@ -53,52 +52,38 @@ class PrecisionProfile:
         levels, method = calibration.concentrations, calibration.method
         if calibration.law is None:
             assert calibration.curve is not None  # geonode estimates
-            information = Information.of(calibration.curve)
-            return cls.of_curve(information, levels, calibration.verdict.by_key(method).estimates)
+            estimates = calibration.verdict.by_key(method).estimates
+            return cls.of_curve(calibration.curve, levels, estimates)
         # The leverage among all samples, from that among the others.
         apart = calibration.fitted[method].leverages
-        grid, order = np.linspace(levels.min(), levels.max(), GRID), np.argsort(levels)
+        grid, order = np.linspace(levels.min(), levels.max(), NODES), np.argsort(levels)
         leverages = np.interp(grid, levels[order], (apart / (1 + apart))[order])
         return cls(grid, calibration.law.standard_errors(grid, leverages))
 
     @classmethod
     def of_curve(
         cls,
-        information: Information,
+        curve: Curve,
         levels: Float[np.ndarray, "level"],
         left_out: Float[np.ndarray, "level"],
     ) -> "PrecisionProfile":
-        """Profile of geonode.
-
-        Args:
-            information: along its curve.
-            levels: known concentrations, in any order.
-            left_out: estimates of each without it.
-        """
+        """Profile of geonode, by known levels in any order and the estimate of each without it."""
+        nodes, floor = curve.concentrations, Information.of(curve).floor
         low, high = levels.min(), levels.max()
-        between = (low < levels) & (levels < high)
-        factor = factor_of(
-            np.abs(left_out - levels)[between],
-            np.interp(left_out[between], information.concentrations, information.floor),
-        )
-        nodes = information.concentrations
-        grid = np.unique(np.concatenate([[low, high], nodes[(low < nodes) & (nodes < high)]]))
-        floor = np.interp(grid, nodes, information.floor)
+        inside = (low < levels) & (levels < high)
+        ratios = np.abs(left_out - levels) / np.interp(left_out, nodes, floor)
+        own = np.sum(np.log(np.clip(ratios[inside], *RATIOS)) - OF_NORMAL)
+        factor = np.exp((PRIOR * np.log(EXPECTED) + own) / (PRIOR + inside.sum()))
+        grid = np.concatenate([[low], nodes[(low < nodes) & (nodes < high)], [high]])
+        floor = np.interp(grid, nodes, floor)
         return cls(grid, factor * floor, floor)
 
     def at(self, estimates: Float[np.ndarray, "unknown"]) -> Float[np.ndarray, "unknown"]:
-        """Standard errors of estimates; NaN beyond the levels, where nothing was left out."""
+        """Standard errors of estimates; NaN beyond the levels, where none is known."""
         low, high = self.concentrations[[0, -1]]
-        margin = EQUAL * high
         found = np.interp(estimates, self.concentrations, self.standard_errors)
-        inside = (low - margin <= estimates) & (estimates <= high + margin)
-        return np.where(inside, found, np.nan)
-
-    @property
-    def relative(self) -> Float[np.ndarray, "node"]:
-        """Standard error over concentration; infinite at zero."""
-        with np.errstate(divide="ignore"):
-            return self.standard_errors / self.concentrations
+        beyond = np.abs(2 * estimates - low - high) > (1 + EQUAL) * (high - low)
+        return np.where(beyond, np.nan, found)
 
     @property
     def smallest(self) -> tuple[float, float]:
@@ -108,44 +93,28 @@ class PrecisionProfile:
 
     @property
     def length(self) -> float:
-        """Number of standard errors from end to end: how many concentrations are told apart."""
+        """Length in standard errors: about as many concentrations can be told apart."""
         return float(np.trapezoid(1 / self.standard_errors, self.concentrations))
 
     def working_range(self, precision: float = 0.2) -> tuple[float, float] | None:
-        """Longest range where the relative standard error is at most `precision`; None: none is.
+        """Longest range where the standard error is at most this share of the concentration.
 
-        Its lower end is the functional limit of quantification.
+        Its lower end is the functional limit of quantification. None: there is no such range.
         """
-        found = self._below(precision * self.concentrations - self.standard_errors)
-        if not found:
-            return None
-        return found[int(first_largest(np.array([high - low for low, high in found])))]
+        found = self._ranges(precision * self.concentrations - self.standard_errors)
+        lengths = np.array([high - low for low, high in found])
+        return found[int(first_largest(lengths))] if found else None
 
     @property
     def blind(self) -> Ranges:
-        """Ranges where an estimate tells little: the response turns, or saturates."""
-        return self._below(self.standard_errors - LARGEST_ERROR * np.ptp(self.concentrations))
+        """Ranges where estimates tell little, as where the response turns or saturates."""
+        return self._ranges(self.standard_errors - LARGEST_ERROR * np.ptp(self.concentrations))
 
-    def _below(self, margin: Float[np.ndarray, "node"]) -> Ranges:
-        """Ranges where a margin, linear between the nodes, is not negative."""
+    def _ranges(self, margin: Float[np.ndarray, "node"]) -> Ranges:
+        """Ranges where a margin is not negative; it is linear between the nodes."""
         nodes, held = self.concentrations, margin >= 0
-        steps = np.diff(np.concatenate([[False], held, [False]]).astype(int))
-
-        def crossed(out: int, within: int) -> float:
-            if not 0 <= out < len(nodes):
-                return float(nodes[within])
-            share = margin[within] / (margin[within] - margin[out])
-            return float(nodes[within] + share * (nodes[out] - nodes[within]))
-
-        starts, ends = np.flatnonzero(steps == 1), np.flatnonzero(steps == -1) - 1
-        return [
-            (crossed(start - 1, start), crossed(end + 1, end))
-            for start, end in zip(starts, ends, strict=True)
-        ]
-
-
-def factor_of(errors: Float[np.ndarray, "level"], floors: Float[np.ndarray, "level"]) -> float:
-    """Factor k, from sizes of errors and the floors at their estimates."""
-    ratios = np.clip(errors / floors, SMALLEST_RATIO, LARGEST_RATIO)
-    own = np.sum(np.log(ratios) - OF_NORMAL)
-    return float(np.exp((PRIOR * np.log(EXPECTED) + own) / (PRIOR + len(ratios))))
+        at = np.flatnonzero(held[1:] != held[:-1])
+        share = margin[at] / (margin[at] - margin[at + 1])
+        crossed = nodes[at] + share * (nodes[at + 1] - nodes[at])
+        ends = np.concatenate([nodes[:1][held[:1]], crossed, nodes[-1:][held[-1:]]]).tolist()
+        return list(zip(ends[::2], ends[1::2], strict=True))

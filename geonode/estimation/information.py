@@ -1,9 +1,9 @@
 """Fisher's information about the concentration, along a curve.
 
-With the scores s(c) of a curve and the law S(c) of their errors, g = s'^T S^-1 s' is the information
-of one spectrum at c. It is a metric of concentration space whose unit is the standard error: no
-unbiased estimate errs less than 1 / sqrt(g), its integral counts what can be told apart, and where
-the response turns it is zero. Changes of S with c carry information too, which is left out.
+With the scores s(c) of a curve and the law S(c) of their errors, g = s'^T S^-1 s' is what a spectrum
+tells of c. It is a metric of concentration space whose unit is the standard error: no unbiased
+estimate errs less than 1 / sqrt(g), and where the response turns g is zero. S changes with c, which
+tells something too and is left out.
 
 Over wavelengths g is the sum of the squares of B^T S^-1/2 s', with B the basis and S^-1/2 the
 symmetric root. Of all ways to whiten, this one keeps each part closest to its own wavelength, so
@@ -66,7 +66,7 @@ class Information:
 
     @property
     def metric(self) -> Float[np.ndarray, "node"]:
-        """g (per squared concentration)."""
+        """Information g (per squared concentration)."""
         return np.sum(self.whitened**2, axis=1)
 
     @cached_property

@@ -24,7 +24,7 @@ minimum.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -58,6 +58,9 @@ WIDER = 1.06
 
 LIKELY = 3.0
 """Largest difference of L from the lowest minimum, up to which another is one as well."""
+
+NORMAL = 1.6449
+"""Half width of a 90% set of normal errors, over their standard deviation."""
 
 FURTHEST = 3.0
 """Times the largest residual of a sample left out that a spectrum may have."""
@@ -122,6 +125,15 @@ class MixtureEstimates:
             for one, parts, covariance in zip(true, self.parts, self.covariance, strict=True)
         ]
         return np.array(ratios) <= self.radius
+
+
+class AmountPrecision(NamedTuple):
+    """Precision of estimates, by Fisher's information of the forward model and by R."""
+
+    standard_errors: Amounts
+    """Half widths of 90% sets over `NORMAL`."""
+    correlations: Covariances
+    """Of errors: near 1 or -1 where two substances are only told together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,9 +255,12 @@ class MixtureCalibration:
         return tuple([*NAMES][place] for place in first_largest(self.weights.T))
 
     @one_thread()
-    def covariance_at(self, amounts: Amounts) -> Covariances:
-        """M of spectra of given amounts."""
-        return _spread(self.weights[0], self.forward.covariance_at(amounts), self.rest)
+    def precision_at(self, amounts: Amounts) -> AmountPrecision:
+        """Precision of the estimates of spectra of given amounts."""
+        covariance = _spread(self.weights[0], self.forward.covariance_at(amounts), self.rest)
+        deviations = np.sqrt(np.einsum("udd->ud", covariance))
+        correlations = covariance / (deviations[:, :, None] * deviations[:, None])
+        return AmountPrecision(deviations * np.sqrt(self.radii) / NORMAL, correlations)
 
     @one_thread()
     def by_method(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> dict[str, Amounts]:

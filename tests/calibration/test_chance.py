@@ -5,6 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from geonode.calibration import chance
 from geonode.calibration.chance import Chance
 from geonode.spectra.replicates import Replicates
 
@@ -33,7 +34,7 @@ def test_a_response_that_rises_is_seen_in_the_order(levels, response):
     known, spectra = along(levels, response)
     found = Chance.of(known, spectra + 0.01 * noise(levels, np.random.default_rng(0)))
     assert not found.is_likely
-    assert found.test == "order"
+    assert found.test == chance.ORDER
 
 
 def test_the_exact_p_value_of_a_line():
@@ -46,7 +47,7 @@ def test_the_exact_p_value_of_a_line():
 def test_few_levels_that_turn_are_left_to_the_axis(levels):
     known, spectra = along(levels, lambda c: np.sin(np.pi * c))
     found = Chance.of(known, spectra + 0.1 * noise(levels, np.random.default_rng(0)))
-    assert found.test == "axis"
+    assert found.test == chance.AXIS
     assert not found.is_likely
     assert "more levels" in found.sentence
 
@@ -71,7 +72,7 @@ def test_replicates_judge_four_levels(size, likely):
     means = np.stack([one.mean(axis=0) for one in scans])
     found = Chance.of(known, means, Replicates.of(scans))
     assert found.is_likely == likely
-    assert found.test == "replicates" or likely
+    assert found.test == chance.REPLICATES or likely
 
 
 def test_a_small_part_of_what_varies_is_seen_in_many_samples():
