@@ -18,7 +18,7 @@ import typer
 
 from geonode.calibration.intervals import ErrorLaw
 from geonode.calibration.methods import fitted
-from geonode.calibration.precision import PrecisionProfile
+from geonode.calibration.precision import TYPICAL, PrecisionProfile
 from geonode.compute.processes import finished, processes_for
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate
@@ -101,9 +101,9 @@ def left_out(series: Series, name: str | int) -> list[dict[str, Any]]:
         )
         clear = estimates.fits[at] and not estimates.disconnected[at]
         ours = profile.at(estimates.mode[[at]])[0] if clear else np.nan
-        by_law = law.standard_errors(pls.left_out[[at]], pls.leverages[[at]])[0]
+        half = law.half_widths(pls.left_out[[at]], pls.leverages[[at]])[0]
         errors = np.abs(np.array([estimates.mode[at], pls.left_out[at]]) - known[at])
-        geonode, other = errors / [ours, by_law]
+        geonode, other = errors / [ours, TYPICAL * half / law.quantile]
         inside = fold.is_inside(at)
         rows.append({"class": name, "inside": inside, "geonode": geonode, "pls": other})
     return rows

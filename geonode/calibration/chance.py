@@ -4,18 +4,18 @@ On noise one of several methods may beat the mean of the levels. These tests nee
 compares a sum over pairs, sum A_ij B_ij, with those of permuted rows and columns of A:
 
 - Order: concentrations are permuted. Distance covariance (A distances of spectra, B of ranks, both
-  centred twice) shows responses that rise, the von Neumann ratio (A squared distances of two leading
-  scores, B neighbouring levels) those that turn. Of 20 samples or more, where much else may vary,
-  regression on a quarter as many scores (A a projector, B products of concentrations) shows small
-  ones. The p-value is the smallest one times their number.
+  centred twice) shows responses that rise, the von Neumann ratio (A squared distances of two
+  leading scores, B neighbours) those that turn. Of 20 samples or more regression on a quarter as
+  many scores (A a projector, B products of concentrations) shows small ones. The p-value is the
+  least times their number.
 - Replicates: scans are permuted among levels. A are their products, B averages those of a level.
 - Axis: wavelengths are permuted. A are products of what is left of the mean spectrum, B joins
   neighbours: a spectrum is smooth in its own order, white noise in none.
 
-Of few levels the order says little: two of the 24 orders of four are the best, and those that turn
-have their pairs side by side in many. Then the spread between levels counts too, against replicates
-or along the axis: the p-value is the least of 5/4 that of the order and 5 that of the spread, a
-weighted Bonferroni rule. From seven levels the order decides alone: drift spreads levels as well.
+Of few levels the order says little: two of the 24 orders of four are the best. There the spread
+between levels counts too, against replicates or along the axis: the p-value is the least of 5/4
+that of the order and 5 that of the spread, a weighted Bonferroni rule. From seven levels the order
+decides alone: drift spreads levels as well.
 
 Sources: G. J. Szekely, M. L. Rizzo and N. K. Bakirov, Ann. Statist. 35 (2007) 2769; J. von Neumann,
 Ann. Math. Statist. 12 (1941) 367; C. R. Genovese, K. Roeder and L. Wasserman, Biometrika 93 (2006)
@@ -34,17 +34,11 @@ from geonode.spectra.table import without_rounding
 from geonode.ties import EQUAL
 from geonode.wording import number
 
-LIKELY = 0.05
-"""p-value above which a series could be chance."""
-
-DECIDING, REGRESSED = 7, 20
-"""Levels from which the order decides alone, and samples from which regression takes part."""
-
-ORDER_WEIGHT, SPREAD_WEIGHT = 0.8, 0.2
-"""Of the two tests where there are fewer levels."""
-
-EXACT_UP_TO, DRAWN, MOST = 6, 999, 100
-"""Rows all orders of which are compared, how many of more, and the most rows, evenly spaced."""
+LIKELY = 0.05  # p-value above which a series could be chance
+DECIDING, REGRESSED = 7, 20  # levels whose order decides alone; samples that are regressed too
+ORDER_WEIGHT, SPREAD_WEIGHT = 0.8, 0.2  # of the tests of fewer levels
+EXACT_UP_TO, DRAWN = 6, 999  # rows all orders of which are compared, and how many of more rows
+MOST = 100  # rows that are compared, evenly spaced
 
 ORDER = "the order of the spectra along the concentrations"
 REPLICATES = "the spread between levels against replicates"
@@ -63,30 +57,21 @@ class Chance:
     """Probability of as much order or spread, if spectra have nothing to do with concentration."""
     test: str
     """Which test the p-value is of: `ORDER`, `REPLICATES` or `AXIS`."""
-    levels: int
-    """Number of levels or samples."""
 
     @classmethod
     def of(
         cls, concentrations: Concentrations, spectra: Spectra, replicates: Replicates | None = None
     ) -> "Chance":
-        """Test levels, or samples.
-
-        Args:
-            concentrations: two or more; some may be equal.
-            spectra: theirs, means of scans.
-            replicates: these scans about their means, if there are any.
-        """
-        order, count = _by_order(concentrations, spectra), len(concentrations)
-        if count >= DECIDING:
-            return cls(order, ORDER, count)
+        """Test levels or samples, some of which may be equal, with replicates of their scans."""
+        order = _by_order(concentrations, spectra)
+        if len(concentrations) >= DECIDING:
+            return cls(order, ORDER)
         if replicates is not None and len(replicates.level):
             spread, test = _by_replicates(spectra, replicates), REPLICATES
         else:
             spread, test = _along_axis(spectra), AXIS
         order, spread = min(1.0, order / ORDER_WEIGHT), min(1.0, spread / SPREAD_WEIGHT)
-        by_order = order <= max(LIKELY, spread)
-        return cls(order, ORDER, count) if by_order else cls(spread, test, count)
+        return cls(order, ORDER) if order <= max(LIKELY, spread) else cls(spread, test)
 
     @property
     def is_likely(self) -> bool:
@@ -96,14 +81,11 @@ class Chance:
     @property
     def sentence(self) -> str:
         """Which test spoke, its p-value, and what would decide where it cannot."""
+        said = "This could be chance" if self.is_likely else "More than chance"
+        said += f", by {self.test} (p = {number(self.p_value, 2)})"
         decides = "replicates of the levels, or more levels, would decide"
-        spoke = f"by {self.test} (p = {number(self.p_value, 2)})"
-        if self.is_likely:
-            return f"This could be chance, {spoke}; {decides}."
-        if self.test == ORDER:
-            return f"More than chance, {spoke}."
-        few = f"whether concentration is why, the order of {self.levels} levels cannot show"
-        return f"More than chance, {spoke}; {few}: {decides}."
+        clear = self.test == ORDER and not self.is_likely
+        return f"{said}." if clear else f"{said}; whether concentration is why, {decides}."
 
 
 def _by_order(concentrations: Concentrations, spectra: Spectra) -> float:
@@ -150,7 +132,7 @@ def _share_as_large(one: Matrix, other: Matrix) -> float:
 
 
 def _orders(count: int) -> Int[np.ndarray, "order row"]:
-    """Orders of some rows, the given one first: all of few rows, the same random ones of more."""
+    """Orders of rows, the given one first: all of few rows, the same random ones of more."""
     if count <= EXACT_UP_TO:
         return np.array(list(permutations(range(count))))
     drawn = np.random.default_rng(0).random((DRAWN, count)).argsort(axis=1)

@@ -33,31 +33,10 @@ FEWEST_STANDARDS = 3
 UNLIKELY = 0.01
 """Probability of so few intervals that contain what is known, below which a validation fails."""
 
+SAME = 1e-12  # largest difference of equal spectra, relative to the largest value
+
 Samples = Float[np.ndarray, "sample"]
 Ends = Float[np.ndarray, "sample 2"]
-
-
-SAME = 1e-12
-"""Largest difference of spectra that are one and the same, relative to the largest signal."""
-
-
-def known_already(
-    names: Sequence[str],
-    spectra: Float[np.ndarray, "sample wavelength"],
-    calibrated: Float[np.ndarray, "scan wavelength"],
-) -> list[str]:
-    """Names of spectra that a calibration was made with, which cannot judge or correct it.
-
-    Args:
-        names: of validation samples, standards or controls.
-        spectra: theirs, on the axis of the calibration.
-        calibrated: scans, and means of scans, of the calibration.
-    """
-    return [
-        name
-        for name, one in zip(names, spectra, strict=True)
-        if (np.abs(calibrated - one).max(axis=1) <= SAME * np.abs(one).max()).any()
-    ]
 
 
 @dataclass(frozen=True)
@@ -219,3 +198,14 @@ class Correction:
             f"times the estimate, plus {quantity(self.intercept, unit)}; what is left of the "
             f"standards: {quantity(self.deviation, unit, 2)}"
         )
+
+
+def known_already(
+    names: Sequence[str],
+    spectra: Float[np.ndarray, "sample wavelength"],
+    calibrated: Float[np.ndarray, "scan wavelength"],
+) -> list[str]:
+    """Names of spectra that are among those calibrated with, and so judge and correct nothing."""
+    apart = [np.abs(calibrated - one).max(axis=1).min() for one in spectra]
+    same = np.array(apart) <= SAME * np.abs(spectra).max(axis=1)
+    return [name for name, found in zip(names, same, strict=True) if found]

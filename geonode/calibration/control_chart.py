@@ -1,12 +1,9 @@
 """Control chart: what was found of control samples over time, and Westgard's rules on it.
 
-With z the error of an estimate over its standard error, the last estimate of a control
-
-- 1-2s warns: |z| is above 2;
-- 1-3s rejects: |z| is above 3;
-- 2-2s rejects: the last two z are above 2, or below -2;
-- R-4s rejects: of the last two, or of two controls of one date, one is above 2, one below -2;
-- 10-x rejects: the last ten z have one sign.
+With z the error of an estimate over its standard error, a control warns if |z| is above 2 (1-2s).
+It is rejected if |z| is above 3 (1-3s), if this and the last z are above 2 or below -2 (2-2s), if
+of the two, or of two controls of one date, one is above 2 and one below -2 (R-4s), and if ten z in
+succession have one sign (10-x).
 
 Source: J. O. Westgard, P. L. Barry, M. R. Hunt and T. Groth, Clin. Chem. 27 (1981) 493.
 """
@@ -25,15 +22,13 @@ from geonode.errors import SpectraError
 
 
 class ControlPoint(NamedTuple):
-    """A control that was estimated; fields are the columns of a history, in their order."""
+    """A control that was estimated; its fields are the columns of a history."""
 
-    date: str
-    """By ISO 8601, so that dates sort as text."""
+    date: str  # by ISO 8601, so that dates sort as text
     name: str
     known: float
     estimated: float
-    standard_error: float
-    """Of the estimate, positive."""
+    standard_error: float  # of the estimate, positive
 
     @property
     def z(self) -> float:
@@ -42,20 +37,14 @@ class ControlPoint(NamedTuple):
 
 
 class Violation(NamedTuple):
-    """A rule that a control violates."""
+    """A rule, and the points that violate it together, the last one last."""
 
     rule: str
-    """1-2s, which only warns, 1-3s, 2-2s, R-4s or 10-x."""
     points: tuple[ControlPoint, ...]
-    """That violate it together, the last one last."""
 
 
 def violations(history: Iterable[ControlPoint]) -> list[Violation]:
-    """Violations of Westgard's rules, by the date of their last point.
-
-    Args:
-        history: controls in any order; those of one date stay in theirs.
-    """
+    """Violations by the date of their last point; controls of one date stay in their order."""
     found = []
     by_name, by_date = defaultdict(list), defaultdict(list)
     for point in sorted(history, key=lambda point: point.date):
@@ -64,14 +53,11 @@ def violations(history: Iterable[ControlPoint]) -> list[Violation]:
         if abs(point.z) > 2:
             found.append(Violation("1-3s" if abs(point.z) > 3 else "1-2s", (point,)))
     pairs = [pair for own in by_name.values() for pair in pairwise(own)]
-    for of_date in by_date.values():
-        pairs += [pair for pair in pairwise(of_date) if pair[0].name != pair[1].name]
-    for one, last in pairs:
-        if min(abs(one.z), abs(last.z)) > 2:
-            if one.z * last.z < 0:
-                found.append(Violation("R-4s", (one, last)))
-            elif one.name == last.name:
-                found.append(Violation("2-2s", (one, last)))
+    of_dates = [pair for own in by_date.values() for pair in pairwise(own)]
+    for one, last in pairs + [pair for pair in of_dates if pair[0].name != pair[1].name]:
+        apart = one.z * last.z < 0
+        if min(abs(one.z), abs(last.z)) > 2 and (apart or one.name == last.name):
+            found.append(Violation("R-4s" if apart else "2-2s", (one, last)))
     for own in by_name.values():
         for end in range(10, len(own) + 1):
             points = own[end - 10 : end]
@@ -99,9 +85,7 @@ def read_history(path: Path) -> list[ControlPoint]:
 
 
 def append(path: Path, points: Sequence[ControlPoint]) -> None:
-    """Add controls to a history, which begins if there is no file.
-
-    Several processes may do so at once: each waits for a lock, which ends with its process.
+    """Add controls to a history, which begins if there is no file; processes wait for each other.
 
     Raises:
         SpectraError: the file is no history, or a number of a point is not finite.
@@ -126,7 +110,5 @@ def _point(where: str, row: list[str]) -> ControlPoint:
             return ControlPoint(date, name, known, estimated, error)
     except ValueError:
         pass
-    raise SpectraError(
-        f"{where}: found {','.join(row)!r}, expected a date, a name and three numbers, the last "
-        "one positive"
-    )
+    expected = "a date, a name and three numbers, the last one positive"
+    raise SpectraError(f"{where}: found {','.join(row)!r}, expected {expected}")

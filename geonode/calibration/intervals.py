@@ -38,12 +38,6 @@ from geonode.spectra.replicates import VarianceShapes
 FACTORS = 4.0 ** np.arange(6)
 """Of the variance at the lowest and highest level."""
 
-TYPICAL = 0.7
-"""Deviation of a normal law that most errors follow, over sqrt(v), in which a few large ones count.
-
-On simulated series (`research.information`) the sizes of errors of PLS fit best so.
-"""
-
 EXACT = 1e-9
 """Standard deviation that is rounding, relative to the largest concentration."""
 
@@ -125,28 +119,14 @@ class ErrorLaw:
     ) -> Float[np.ndarray, "unknown"]:
         """Half widths of the intervals of estimates; infinite without a degree of freedom.
 
-        Arguments are those of `standard_errors`.
-        """
-        return self.quantile * self._deviations(estimates, leverages)
-
-    def standard_errors(
-        self,
-        estimates: Float[np.ndarray, "unknown"],
-        leverages: Float[np.ndarray, "unknown"],
-    ) -> Float[np.ndarray, "unknown"]:
-        """Standard errors of estimates.
-
         Args:
             estimates: of unknown spectra.
             leverages: theirs.
         """
-        return TYPICAL * self._deviations(estimates, leverages)
-
-    def _deviations(self, estimates: np.ndarray, leverages: np.ndarray) -> np.ndarray:
         outside = (estimates < self.low) | (estimates > self.high)
         within, beyond = (a + b * estimates**2 for a, b in (self.inside, self.beyond))
         variance = np.where(outside, beyond, within) * (1 + leverages)
-        return np.sqrt(variance)
+        return self.quantile * np.sqrt(variance)
 
 
 def intervals_left_out(

@@ -4,9 +4,9 @@ For geonode it is k f with the floor f = 1 / sqrt(g), g the information along it
 (`estimation.information`). The factor k comes from the levels left out: |e| / f, of the error e of
 a level between the ends and the floor at its estimate, is k times the size of a normal number,
 whose mean logarithm is `OF_NORMAL`. ln k is the mean of ln |e| - ln f - `OF_NORMAL` over these
-levels, and `PRIOR` more of ln `EXPECTED`, both chosen on simulated series (`research.information`).
-Other methods have their law of errors. Spectra that fit several concentrations have no standard
-error.
+levels, and `PRIOR` more of ln `EXPECTED`. Other methods have `TYPICAL` times the square root of
+their law of errors. The constants were chosen on simulated series (`research.information`). Spectra
+that fit several concentrations have no standard error.
 
 Source: R. P. Ekins, The precision profile: its use in assay design, assessment and quality control,
 in W. M. Hunter and J. E. T. Corrie (eds.), Immunoassays for Clinical Chemistry, Churchill
@@ -22,18 +22,14 @@ from geonode.calibration.fit import LARGEST_ERROR, Calibration
 from geonode.estimation.curve import Curve
 from geonode.estimation.information import Information
 from geonode.estimation.range import NODES
-from geonode.ties import EQUAL, first_largest, first_smallest
+from geonode.ties import EQUAL, first_largest
 
-EXPECTED, PRIOR = 1.5, 2.0
-"""Factor k of simulated series, and the levels that it counts for."""
+EXPECTED, PRIOR = 1.5, 2.0  # k of simulated series, and the levels that it counts for
+TYPICAL = 0.7  # deviation of a normal law that most errors follow, over that of all
+OF_NORMAL = -(np.euler_gamma + np.log(2)) / 2  # mean logarithm of the size of a normal number
+RATIOS = 0.1, 10.0  # of |e| to f that count: some are tiny by luck, some levels are off
 
-OF_NORMAL = -(np.euler_gamma + np.log(2)) / 2
-"""Mean logarithm of the size of a standard normal number."""
-
-RATIOS = 0.1, 10.0
-"""Least and largest |e| / f that count: some errors are tiny by luck, some levels are off."""
-
-Ranges = list[tuple[float, float]]
+Levels = Float[np.ndarray, "level"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,19 +50,14 @@ class PrecisionProfile:
             assert calibration.curve is not None  # geonode estimates
             estimates = calibration.verdict.by_key(method).estimates
             return cls.of_curve(calibration.curve, levels, estimates)
-        # The leverage among all samples, from that among the others.
-        apart = calibration.fitted[method].leverages
+        law, apart = calibration.law, calibration.fitted[method].leverages
         grid, order = np.linspace(levels.min(), levels.max(), NODES), np.argsort(levels)
+        # The leverage among all samples, from that among the others.
         leverages = np.interp(grid, levels[order], (apart / (1 + apart))[order])
-        return cls(grid, calibration.law.standard_errors(grid, leverages))
+        return cls(grid, TYPICAL / law.quantile * law.half_widths(grid, leverages))
 
     @classmethod
-    def of_curve(
-        cls,
-        curve: Curve,
-        levels: Float[np.ndarray, "level"],
-        left_out: Float[np.ndarray, "level"],
-    ) -> "PrecisionProfile":
+    def of_curve(cls, curve: Curve, levels: Levels, left_out: Levels) -> "PrecisionProfile":
         """Profile of geonode, by known levels in any order and the estimate of each without it."""
         nodes, floor = curve.concentrations, Information.of(curve).floor
         low, high = levels.min(), levels.max()
@@ -86,12 +77,6 @@ class PrecisionProfile:
         return np.where(beyond, np.nan, found)
 
     @property
-    def smallest(self) -> tuple[float, float]:
-        """Concentration of the smallest standard error, and this."""
-        place = int(first_smallest(self.standard_errors))
-        return float(self.concentrations[place]), float(self.standard_errors[place])
-
-    @property
     def length(self) -> float:
         """Length in standard errors: about as many concentrations can be told apart."""
         return float(np.trapezoid(1 / self.standard_errors, self.concentrations))
@@ -106,11 +91,11 @@ class PrecisionProfile:
         return found[int(first_largest(lengths))] if found else None
 
     @property
-    def blind(self) -> Ranges:
+    def blind(self) -> list[tuple[float, float]]:
         """Ranges where estimates tell little, as where the response turns or saturates."""
         return self._ranges(self.standard_errors - LARGEST_ERROR * np.ptp(self.concentrations))
 
-    def _ranges(self, margin: Float[np.ndarray, "node"]) -> Ranges:
+    def _ranges(self, margin: np.ndarray) -> list[tuple[float, float]]:
         """Ranges where a margin is not negative; it is linear between the nodes."""
         nodes, held = self.concentrations, margin >= 0
         at = np.flatnonzero(held[1:] != held[:-1])

@@ -85,15 +85,9 @@ class Covariances:
     @property
     def matrices(self) -> Float[np.ndarray, "node direction direction"]:
         """The covariance of every node in full."""
-        return self.with_terms(self.terms)
-
-    def with_terms(
-        self, terms: Float[np.ndarray, "node term direction"]
-    ) -> Float[np.ndarray, "node direction direction"]:
-        """The covariance of every node with these terms in place of its own."""
         share = self.share[:, None, None]
         between = (1 - share) * self.at_knots[self.pair] + share * self.at_knots[self.pair + 1]
-        return between + terms.swapaxes(1, 2) @ terms
+        return between + self.terms.swapaxes(1, 2) @ self.terms
 
 
 def _by_pair(white: np.ndarray, pair: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -153,16 +153,12 @@ class ForwardModel:
         ]
         return Modes(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    def covariance_at(
-        self, amounts: Float[np.ndarray, "unknown substance"]
-    ) -> Float[np.ndarray, "unknown substance substance"]:
-        """Covariance of amounts at given ones, by the law alone: the inverse of the information."""
+    def information(
+        self, amounts: Float[np.ndarray, "point substance"]
+    ) -> Float[np.ndarray, "point substance substance"]:
+        """Fisher's information about amounts, with that of the prior."""
         points = self._here(amounts)
-        at = self.likelihood(points, self.surface.at(points)[0])
-        return self._covariance(at.information).cpu().numpy()
-
-    def _covariance(self, information: Tensor) -> Tensor:
-        return torch.linalg.inv(information) + self._here(self.design.rounding)
+        return self.likelihood(points, self.surface.at(points)[0]).information.cpu().numpy()
 
     def _here(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.whitening)
@@ -204,7 +200,7 @@ class ForwardModel:
         parts = (
             found - lowest + torch.stack([lowest[:, 0], *each]).median(0).values[:, None],
             loss - loss[:, :1],
-            self._covariance(at.information[best]),
+            torch.linalg.inv(at.information[best]) + self._here(self.design.rounding),
             at.distance[best],
             (spectra - self._here(self.mean)).square().sum(1) - scores.square().sum(1),
         )

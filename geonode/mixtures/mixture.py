@@ -24,11 +24,11 @@ minimum.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.special import fdtri  # scipy.stats takes 0.3 s to import
+from scipy.special import fdtri, ndtri  # scipy.stats takes 0.3 s to import
 
 from geonode.compute.threads import in_threads, one_thread
 from geonode.mixtures import inverse
@@ -58,9 +58,6 @@ WIDER = 1.06
 
 LIKELY = 3.0
 """Largest difference of L from the lowest minimum, up to which another is one as well."""
-
-NORMAL = 1.6449
-"""Half width of a 90% set of normal errors, over their standard deviation."""
 
 FURTHEST = 3.0
 """Times the largest residual of a sample left out that a spectrum may have."""
@@ -125,15 +122,6 @@ class MixtureEstimates:
             for one, parts, covariance in zip(true, self.parts, self.covariance, strict=True)
         ]
         return np.array(ratios) <= self.radius
-
-
-class AmountPrecision(NamedTuple):
-    """Precision of estimates, by Fisher's information of the forward model and by R."""
-
-    standard_errors: Amounts
-    """Half widths of 90% sets over `NORMAL`."""
-    correlations: Covariances
-    """Of errors: near 1 or -1 where two substances are only told together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,12 +243,16 @@ class MixtureCalibration:
         return tuple([*NAMES][place] for place in first_largest(self.weights.T))
 
     @one_thread()
-    def precision_at(self, amounts: Amounts) -> AmountPrecision:
-        """Precision of the estimates of spectra of given amounts."""
-        covariance = _spread(self.weights[0], self.forward.covariance_at(amounts), self.rest)
-        deviations = np.sqrt(np.einsum("udd->ud", covariance))
-        correlations = covariance / (deviations[:, :, None] * deviations[:, None])
-        return AmountPrecision(deviations * np.sqrt(self.radii) / NORMAL, correlations)
+    def precision(self, amounts: Amounts) -> tuple[Amounts, Covariances]:
+        """Standard errors of estimates at given amounts, and the correlations of these errors.
+
+        V is the inverse of Fisher's information, and sets are scaled to a normal law.
+        """
+        of_forward = np.linalg.inv(self.forward.information(amounts)) + self.design.rounding
+        covariance = _spread(self.weights[0], of_forward, self.rest)
+        sizes = np.sqrt(np.einsum("udd->ud", covariance))
+        correlations = covariance / (sizes[:, :, None] * sizes[:, None])
+        return sizes * np.sqrt(self.radii) / ndtri((1 + COVERAGE) / 2), correlations
 
     @one_thread()
     def by_method(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> dict[str, Amounts]:

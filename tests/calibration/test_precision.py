@@ -5,8 +5,7 @@ import pytest
 
 from geonode.calibration.checks import known_already
 from geonode.calibration.fit import Calibration
-from geonode.calibration.intervals import TYPICAL
-from geonode.calibration.precision import EXPECTED, PRIOR, PrecisionProfile
+from geonode.calibration.precision import EXPECTED, PRIOR, TYPICAL, PrecisionProfile
 from geonode.estimation.information import Information
 from tests.calibration import beer
 
@@ -20,7 +19,6 @@ def test_the_working_range_of_a_line_with_white_noise():
     assert CONSTANT.working_range(0.1) == pytest.approx((4.5, 10))
     assert CONSTANT.working_range(0.04) is None
     assert CONSTANT.length == pytest.approx(10 / 0.45)
-    assert CONSTANT.smallest == (0.0, 0.45)
     assert CONSTANT.blind == []
 
 
