@@ -36,9 +36,6 @@ from research.simulated_sets import LABELS, LEVELS, Batch
 from research.trust import AT_ONCE, batches_of
 from stages.paths import PARAMETERS
 
-MOST = 12
-"""Levels of a measured series, of which more take long and say little more."""
-
 
 def main(
     folder: Annotated[Path | None, typer.Argument(help="Of measured series.")] = None,
@@ -51,9 +48,7 @@ def main(
         files = parameters_of_folder(folder, read_parameters(PARAMETERS).spectra)
         with bar("leaving levels out", len(files)) as report:
             for name, own in files.items():
-                one = read_series_csv(own)
-                if len(one.concentrations) <= MOST:
-                    rows += left_out(one, name)
+                rows += left_out(read_series_csv(own), name)
                 report(1)
     else:
         batches = batches_of(packaged_prior(), LEVELS, levels, seed)
@@ -66,10 +61,7 @@ def main(
         shown = by_class.quantile([0.5, 0.9]).unstack().join(by_class.count().rename("levels"))
         shown["share"] = shown["levels"] / by_class.size()
         typer.echo(f"{method}:\n{shown.round(2).to_string()}")
-        for inside, ratios in table.groupby("inside")[method]:
-            middle, tail = ratios.quantile([0.5, 0.9])
-            where = "between the others" if inside else "at the ends"
-            typer.echo(f"all {where}: median {middle:.2f}, 90% {tail:.2f}, {ratios.count()} levels")
+        typer.echo(table.groupby("inside")[method].quantile([0.5, 0.9]).unstack().round(2))
 
 
 def of_batch(batch: Batch, report: Progress = silent) -> list[dict[str, Any]]:

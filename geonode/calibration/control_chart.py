@@ -93,11 +93,11 @@ def append(path: Path, points: Sequence[ControlPoint]) -> None:
     for point in points:
         _point(f"control {point.name}", [*map(str, point)])
     with FileLock(path.with_name(f".{path.name}.lock")):
-        rows = [*points] if path.exists() else [ControlPoint._fields, *points]
         read_history(path)  # nothing is added to another file
-        ended = not path.exists() or path.read_bytes().endswith(b"\n")
+        begun = path.read_bytes() if path.exists() else b""
         with path.open("a", encoding="utf-8", newline="") as stream:
-            stream.write("" if ended else "\n")  # editors may leave it out
+            stream.write("\n" if begun and not begun.endswith(b"\n") else "")  # by an editor
+            rows = [*points] if begun else [ControlPoint._fields, *points]
             csv.writer(stream, lineterminator="\n").writerows(rows)
 
 

@@ -1,7 +1,5 @@
 """Whether spectra and concentrations belong together, against noise and against closed forms."""
 
-from itertools import permutations
-
 import numpy as np
 import pytest
 
@@ -38,9 +36,8 @@ def test_a_response_that_rises_is_seen_in_the_order(levels, response):
 
 
 def test_the_exact_p_value_of_a_line():
-    # Two of all orders, the given one and its reverse, are as good, in both tests.
-    found = Chance.of(*along(6, lambda c: c))
-    assert found.p_value == pytest.approx(2 * 2 / len(list(permutations(range(6)))) / 0.8)
+    # Two of the 720 orders, the given one and its reverse, are as good, in both tests.
+    assert Chance.of(*along(6, lambda c: c)).p_value == pytest.approx(2 * 2 / 720 / 0.8)
 
 
 @pytest.mark.parametrize("levels", [4, 5, 6])
@@ -52,16 +49,11 @@ def test_few_levels_that_turn_are_left_to_the_axis(levels):
     assert "more levels" in found.sentence
 
 
-def test_many_levels_that_turn_are_seen_in_the_order():
-    assert not Chance.of(*along(12, lambda c: np.sin(np.pi * c))).is_likely
-
-
 def test_smooth_spectra_in_no_order_could_be_chance():
     known = np.linspace(0, 1, 8)
     spectra = np.outer([0.3, 0.9, 0.1, 0.8, 0.2, 0.7, 0.4, 0.6], BAND)
-    found = Chance.of(known, spectra)
-    assert found.is_likely
-    assert "could be chance" in found.sentence
+    assert "could be chance" in Chance.of(known, spectra).sentence
+    assert not Chance.of(*along(12, lambda c: np.sin(np.pi * c))).is_likely  # an order that turns
 
 
 @pytest.mark.parametrize(("size", "likely"), [(0.0, True), (0.1, False)])

@@ -5,12 +5,7 @@ import sys
 
 import pytest
 
-from geonode.calibration.control_chart import (
-    ControlPoint,
-    append,
-    read_history,
-    violations,
-)
+from geonode.calibration.control_chart import ControlPoint, append, read_history, violations
 from geonode.errors import SpectraError
 
 
@@ -26,12 +21,10 @@ def history(*sizes, name="QC"):
     ("sizes", "rules"),
     [
         ((1.9, -1.9, 0.0), []),
-        ((0.0, 2.1, 0.0), ["1-2s"]),
-        ((0.0, -3.1, 0.0), ["1-3s"]),
+        ((0.0, 2.1, 0.0, -3.1), ["1-2s", "1-3s"]),
         ((2.1, 2.2), ["1-2s", "1-2s", "2-2s"]),
         ((-2.1, 0.0, -2.2), ["1-2s", "1-2s"]),
         ((2.1, -2.2), ["1-2s", "1-2s", "R-4s"]),
-        ((0.1,) * 9, []),
         ((0.1,) * 10, ["10-x"]),
         ((-0.1,) * 11, ["10-x", "10-x"]),
         ((0.1,) * 9 + (-0.1,) + (0.1,) * 9, []),
@@ -42,17 +35,11 @@ def test_rules(sizes, rules):
     assert [one.rule for one in violations(history(*sizes))] == rules
 
 
-def test_points_of_a_violation_in_any_order_of_the_history():
-    points = history(0.0, 2.1, 2.2)
-    found = violations(reversed(points))
-    assert [one.points for one in found if one.rule == "2-2s"] == [tuple(points[1:])]
-
-
 def test_controls_of_one_date_are_compared_for_the_range_alone():
     both = [*history(2.1, 2.1), *history(2.2, -2.2, name="low")]
-    ranges = [one.points for one in violations(both) if one.rule == "R-4s"]
-    assert ranges == [(both[2], both[3]), (both[1], both[3])]
-    assert [one.points[0].name for one in violations(both) if one.rule == "2-2s"] == ["QC"]
+    found = [one for one in violations(reversed(both)) if one.rule in {"2-2s", "R-4s"}]
+    pairs = {(one.rule, *map(both.index, one.points)) for one in found}
+    assert pairs == {("2-2s", 0, 1), ("R-4s", 2, 3), ("R-4s", 3, 1)}
 
 
 def test_a_history_is_read_as_it_was_written(tmp_path):
@@ -98,9 +85,6 @@ def test_other_files_stay_as_they_are(tmp_path, text, says):
     with pytest.raises(SpectraError, match=says):
         append(path, history(0.0))
     assert path.read_text(encoding="utf-8") == text
-
-
-def test_a_number_that_is_not_finite_begins_no_history(tmp_path):
     with pytest.raises(SpectraError, match="control QC: found"):
-        append(tmp_path / "qc.csv", [ControlPoint("2026-01-01", "QC", 1.0, float("nan"), 1.0)])
-    assert not (tmp_path / "qc.csv").exists()
+        append(tmp_path / "new.csv", history(float("nan")))
+    assert not (tmp_path / "new.csv").exists()
