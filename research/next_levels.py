@@ -61,9 +61,7 @@ class Hiding:
         """The hidden level farthest from all measured ones in standard errors."""
         levels = self.series.concentrations
         found = Information.of(Curve.of(self.series, Fold(0, len(levels), tuple(hidden))))
-        nodes, density = found.concentrations, 1 / found.floor
-        steps = (density[1:] + density[:-1]) / 2 * np.diff(nodes)
-        place = np.interp(levels, nodes, np.concatenate([[0.0], np.cumsum(steps)]))
+        place = np.interp(levels, found.concentrations, found.length)
         gaps = np.abs(place[hidden][:, None] - place[measured]).min(axis=1)
         return hidden[int(np.argmax(gaps))]
 

@@ -1,12 +1,12 @@
 """Precision profile: the standard error of an estimate over the concentration.
 
-For geonode it is k f with the floor f = 1 / sqrt(g), g the information along its curve
-(`estimation.information`). The factor k comes from the levels left out: |e| / f, of the error e of
-a level between the ends and the floor at its estimate, is k times the size of a normal number,
-whose mean logarithm is `OF_NORMAL`. ln k is the mean of ln |e| - ln f - `OF_NORMAL` over these
-levels, and `PRIOR` more of ln `EXPECTED`. Other methods have `TYPICAL` times the square root of
-their law of errors. The constants were chosen on simulated series (`research.information`). Spectra
-that fit several concentrations have no standard error.
+For geonode it is half of what lies within a length of k on both sides, in the metric of information
+(`estimation.information`). k comes from the levels left out: the length z between a level and its
+estimate is k times the size of a normal number, whose mean logarithm is `OF_NORMAL`. ln k is the
+mean of ln z - `OF_NORMAL` over the levels between the ends, and `PRIOR` more of ln `EXPECTED`.
+Other methods have `TYPICAL` times the square root of their law of errors. The constants were chosen
+on simulated series (`research.information`). Spectra that fit several concentrations have no
+standard error.
 
 Source: R. P. Ekins, The precision profile: its use in assay design, assessment and quality control,
 in W. M. Hunter and J. E. T. Corrie (eds.), Immunoassays for Clinical Chemistry, Churchill
@@ -27,7 +27,7 @@ from geonode.ties import EQUAL, first_largest
 EXPECTED, PRIOR = 1.5, 2.0  # k of simulated series, and the levels that it counts for
 TYPICAL = 0.7  # deviation of a normal law that most errors follow, over that of all
 OF_NORMAL = -(np.euler_gamma + np.log(2)) / 2  # mean logarithm of the size of a normal number
-RATIOS = 0.1, 10.0  # of |e| to f that count: some are tiny by luck, some levels are off
+LENGTHS = 0.1, 10.0  # z that count: some are tiny by luck, some levels are off
 
 Levels = Float[np.ndarray, "level"]
 
@@ -40,7 +40,7 @@ class PrecisionProfile:
     standard_errors: Float[np.ndarray, "node"]
     """Of the estimate by one spectrum (unit of the concentrations)."""
     floor: Float[np.ndarray, "node"] | None = None
-    """f; None: the method has no curve."""
+    """The same by the law of errors alone, k = 1; None: the method has no curve."""
 
     @classmethod
     def of(cls, calibration: Calibration) -> "PrecisionProfile":
@@ -59,15 +59,15 @@ class PrecisionProfile:
     @classmethod
     def of_curve(cls, curve: Curve, levels: Levels, left_out: Levels) -> "PrecisionProfile":
         """Profile of geonode, by known levels in any order and the estimate of each without it."""
-        nodes, floor = curve.concentrations, Information.of(curve).floor
+        information, nodes = Information.of(curve), curve.concentrations
         low, high = levels.min(), levels.max()
+        apart = np.interp([levels, left_out], nodes, information.length)
         inside = (low < levels) & (levels < high)
-        ratios = np.abs(left_out - levels) / np.interp(left_out, nodes, floor)
-        own = np.sum(np.log(np.clip(ratios[inside], *RATIOS)) - OF_NORMAL)
-        factor = np.exp((PRIOR * np.log(EXPECTED) + own) / (PRIOR + inside.sum()))
+        own = np.log(np.clip(np.abs(apart[1] - apart[0])[inside], *LENGTHS)) - OF_NORMAL
+        size = np.exp((PRIOR * np.log(EXPECTED) + own.sum()) / (PRIOR + len(own)))
         grid = np.concatenate([[low], nodes[(low < nodes) & (nodes < high)], [high]])
-        floor = np.interp(grid, nodes, floor)
-        return cls(grid, factor * floor, floor)
+        errors = (np.interp(grid, nodes, information.errors(one)) for one in (size, 1.0))
+        return cls(grid, *errors)
 
     def at(self, estimates: Float[np.ndarray, "unknown"]) -> Float[np.ndarray, "unknown"]:
         """Standard errors of estimates; NaN beyond the levels, where none is known."""

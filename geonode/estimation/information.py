@@ -23,8 +23,8 @@ from scipy.ndimage import gaussian_filter1d
 from geonode.estimation.curve import Curve
 from geonode.ties import EQUAL
 
-SMOOTHED = 1 / 16
-"""Width of the smoothing of ln g over the curve; 1/25 to 1/10 do alike on simulated series."""
+SMOOTHED = 1 / 32
+"""Width of the smoothing of the logarithm of lengths over the curve; 1/60 and 1/16 do alike."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,25 +32,24 @@ class Information:
     """Information about the concentration at the nodes of a curve."""
 
     concentrations: Float[np.ndarray, "node"]
-    derivatives: Float[np.ndarray, "node direction"]
-    """s' (per unit of concentration)."""
+    scores: Float[np.ndarray, "node direction"]
     covariances: Float[np.ndarray, "node direction direction"]
     """S, positive definite."""
     basis: Float[np.ndarray, "direction wavelength"]
 
     @classmethod
     def of(cls, curve: Curve) -> "Information":
-        """Information along a curve, from differences of its nodes."""
-        derivatives = np.gradient(curve.scores, curve.concentrations, axis=0)
+        """Information along a curve."""
         # The first term is the cell of a node, an error of the nodes and not of the spectra.
         law = replace(curve.covariances, terms=curve.covariances.terms[:, 1:])
-        return cls(curve.concentrations, derivatives, law.matrices, curve.basis)
+        return cls(curve.concentrations, curve.scores, law.matrices, curve.basis)
 
     @cached_property
     def _whitened(self) -> Float[np.ndarray, "node direction"]:
         """S^-1/2 s'."""
         variances, vectors = np.linalg.eigh(self.covariances)
-        along = np.einsum("ndk,nd->nk", vectors, self.derivatives) / np.sqrt(variances)
+        derivatives = np.gradient(self.scores, self.concentrations, axis=0)
+        along = np.einsum("ndk,nd->nk", vectors, derivatives) / np.sqrt(variances)
         return np.einsum("ndk,nk->nd", vectors, along)
 
     @property
@@ -59,11 +58,23 @@ class Information:
         return np.sum(self._whitened**2, axis=1)
 
     @cached_property
-    def floor(self) -> Float[np.ndarray, "node"]:
-        """1 / sqrt(g), smoothed: the least standard error by the law of errors alone."""
-        logarithm = np.log(np.maximum(self.metric, np.finfo(float).tiny))
-        width = SMOOTHED * len(logarithm)
-        return np.exp(-gaussian_filter1d(logarithm, width, mode="nearest") / 2)
+    def length(self) -> Float[np.ndarray, "node"]:
+        """Length of the curve up to every node, the integral of sqrt(g), from chords."""
+        chords, law = np.diff(self.scores, axis=0), self.covariances
+        solved = np.linalg.solve((law[1:] + law[:-1]) / 2, chords[..., None])[..., 0]
+        squares = np.maximum(np.sum(chords * solved, axis=1), np.finfo(float).tiny)
+        width = SMOOTHED * len(squares)
+        steps = np.exp(gaussian_filter1d(np.log(squares), width, mode="nearest") / 2)
+        return np.concatenate([[0.0], np.cumsum(steps)])
+
+    def errors(self, size: float = 1.0) -> Float[np.ndarray, "node"]:
+        """Standard errors: half of the concentrations within a length of `size` on both sides.
+
+        Where g hardly changes within it that is size / sqrt(g).
+        """
+        low, high = (np.clip(self.length + away, 0, self.length[-1]) for away in (-size, size))
+        ends = [np.interp(end, self.length, self.concentrations) for end in (low, high)]
+        return size * (ends[1] - ends[0]) / (high - low)
 
     @cached_property
     def by_wavelength(self) -> Float[np.ndarray, "node wavelength"]:

@@ -41,15 +41,16 @@ def by_geonode():
 
 @pytest.mark.parametrize("times", [0.5, 4.0])
 def test_the_factor_is_that_of_the_levels_left_out(by_geonode, times):
-    """Errors of `times` the floor, of the three levels between the ends."""
+    """Lengths of `times` between the three inner levels and their estimates."""
     curve, levels = by_geonode.curve, beer.LEVELS
-    floor, left_out = Information.of(curve).floor, levels
-    for _ in range(200):  # the floor is that at the estimate
-        left_out = levels + times * np.interp(left_out, curve.concentrations, floor)
+    information = Information.of(curve)
+    place = np.interp(levels, curve.concentrations, information.length) + times
+    left_out = np.interp(place, information.length, curve.concentrations)
     profile = PrecisionProfile.of_curve(curve, levels[::-1], left_out[::-1])
     normal = np.exp(np.mean(np.log(np.abs(np.random.default_rng(0).normal(size=100_000)))))
-    expected = (EXPECTED**PRIOR * (times / normal) ** 3) ** (1 / (PRIOR + 3))
-    np.testing.assert_allclose(profile.standard_errors, expected * profile.floor, rtol=5e-3)
+    size = (EXPECTED**PRIOR * (times / normal) ** 3) ** (1 / (PRIOR + 3))
+    expected = np.interp(profile.concentrations, curve.concentrations, information.errors(size))
+    np.testing.assert_allclose(profile.standard_errors, expected, rtol=5e-3)
     own = PrecisionProfile.of(by_geonode)
     np.testing.assert_array_equal(own.floor, profile.floor)
     assert 0.3 < own.standard_errors[500] / own.floor[500] < 3

@@ -14,8 +14,7 @@ BENT = series_of(LEVELS, bent(LEVELS) + noise(6, 0.01))
 
 def information(nodes, scores, covariances):
     """Along a curve of given scores, whose directions are wavelengths."""
-    derivatives = np.gradient(scores, nodes, axis=0)
-    return Information(nodes, derivatives, covariances, np.eye(scores.shape[1]))
+    return Information(nodes, scores, covariances, np.eye(scores.shape[1]))
 
 
 def test_a_line_with_white_noise():
@@ -23,7 +22,9 @@ def test_a_line_with_white_noise():
     law = np.tile(noise_of_one**2 * np.eye(3), (41, 1, 1))
     found = information(nodes, np.outer(nodes, slopes), law)
     np.testing.assert_allclose(found.metric, 25 / 0.25)
-    np.testing.assert_allclose(found.floor, 0.1)
+    np.testing.assert_allclose(found.errors(), 0.1)
+    np.testing.assert_allclose(found.errors(3.0), 0.3)
+    assert found.length[-1] == pytest.approx(8 / 0.1)
     np.testing.assert_allclose(found.by_wavelength, np.tile(slopes**2 / 0.25, (41, 1)), atol=1e-9)
     assert found.telling(3, 4).tolist() == [2, 0]
 
@@ -42,11 +43,11 @@ def test_another_chart_has_the_same_length():
     nodes = np.linspace(0.5, 2, 4001)
     scores = np.stack([np.sin(nodes), nodes**2], axis=1)
     law = np.stack([np.diag([0.1 + c, 0.2]) for c in nodes])
-    sizes = [
-        np.trapezoid(np.sqrt(information(chart, scores, law).metric), chart)
-        for chart in (nodes, np.log(nodes), nodes**3)
-    ]
-    np.testing.assert_allclose(sizes[1:], sizes[0], rtol=1e-6)
+    for chart in (nodes, np.log(nodes), nodes**3):
+        found = information(chart, scores, law)
+        length = np.trapezoid(np.sqrt(found.metric), chart)
+        assert found.length[-1] == pytest.approx(length, rel=1e-3)  # is smoothed
+        np.testing.assert_array_equal(found.length, information(nodes, scores, law).length)
 
 
 @pytest.mark.parametrize(("of_levels", "of_signal"), [(1e-6, 1.0), (1.0, 30.0)])
@@ -54,7 +55,7 @@ def test_a_change_of_unit(of_levels, of_signal):
     one = Information.of(Curve.of(BENT, whole(BENT)))
     other = series_of(of_levels * BENT.concentrations, of_signal * BENT.signal)
     found = Information.of(Curve.of(other, whole(other)))
-    np.testing.assert_allclose(found.floor, of_levels * one.floor, rtol=1e-5)
+    np.testing.assert_allclose(found.errors(), of_levels * one.errors(), rtol=1e-5)
     np.testing.assert_allclose(found.metric * of_levels**2, one.metric, rtol=1e-3)
 
 
