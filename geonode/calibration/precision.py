@@ -39,6 +39,8 @@ class PrecisionProfile:
     concentrations: Float[np.ndarray, "node"]
     standard_errors: Float[np.ndarray, "node"]
     """Of the estimate by one spectrum (unit of the concentrations)."""
+    length: float
+    """Standard errors from end to end: about as many concentrations can be told apart."""
     floor: Float[np.ndarray, "node"] | None = None
     """The same by the law of errors alone, k = 1; None: the method has no curve."""
 
@@ -54,7 +56,8 @@ class PrecisionProfile:
         grid, order = np.linspace(levels.min(), levels.max(), NODES), np.argsort(levels)
         # The leverage among all samples, from that among the others.
         leverages = np.interp(grid, levels[order], (apart / (1 + apart))[order])
-        return cls(grid, TYPICAL / law.quantile * law.half_widths(grid, leverages))
+        errors = TYPICAL / law.quantile * law.half_widths(grid, leverages)
+        return cls(grid, errors, float(np.trapezoid(1 / errors, grid)))
 
     @classmethod
     def of_curve(cls, curve: Curve, levels: Levels, left_out: Levels) -> "PrecisionProfile":
@@ -66,8 +69,9 @@ class PrecisionProfile:
         own = np.log(np.clip(np.abs(apart[1] - apart[0])[inside], *LENGTHS)) - OF_NORMAL
         size = np.exp((PRIOR * np.log(EXPECTED) + own.sum()) / (PRIOR + len(own)))
         grid = np.concatenate([[low], nodes[(low < nodes) & (nodes < high)], [high]])
-        errors = (np.interp(grid, nodes, information.errors(one)) for one in (size, 1.0))
-        return cls(grid, *errors)
+        errors, floor = (np.interp(grid, nodes, information.errors(one)) for one in (size, 1.0))
+        length = np.ptp(np.interp([low, high], nodes, information.length))
+        return cls(grid, errors, float(length / size), floor)
 
     def at(self, estimates: Float[np.ndarray, "unknown"]) -> Float[np.ndarray, "unknown"]:
         """Standard errors of estimates; NaN beyond the levels, where none is known."""
@@ -75,11 +79,6 @@ class PrecisionProfile:
         found = np.interp(estimates, self.concentrations, self.standard_errors)
         beyond = np.abs(2 * estimates - low - high) > (1 + EQUAL) * (high - low)
         return np.where(beyond, np.nan, found)
-
-    @property
-    def length(self) -> float:
-        """Length in standard errors: about as many concentrations can be told apart."""
-        return float(np.trapezoid(1 / self.standard_errors, self.concentrations))
 
     def working_range(self, precision: float = 0.2) -> tuple[float, float] | None:
         """Longest range where the standard error is at most this share of the concentration.

@@ -89,8 +89,6 @@ def test_units_the_scale_of_the_levels_and_their_order_change_nothing():
 
 
 def test_thousands_of_samples_are_thinned_evenly():
-    known = np.arange(5000.0)
+    known, some = np.arange(5000.0), np.linspace(0, 4999, 100).round().astype(int)
     spectra = np.sin(known)[:, None] * BAND
-    some = np.linspace(0, 4999, 100).round().astype(int)
-    assert Chance.of(known, spectra).p_value == Chance.of(known[some], spectra[some]).p_value
-    assert not Chance.of(known, spectra + known[:, None]).is_likely
+    assert Chance.of(known, spectra) == Chance.of(known[some], spectra[some])

@@ -10,7 +10,7 @@ from geonode.estimation.information import Information
 from tests.calibration import beer
 
 NODES = np.linspace(0, 10, 101)
-CONSTANT = PrecisionProfile(NODES, np.full(101, 0.45))
+CONSTANT = PrecisionProfile(NODES, np.full(101, 0.45), 10 / 0.45)
 """That of a line with white noise."""
 
 
@@ -18,12 +18,11 @@ def test_the_working_range_of_a_line_with_white_noise():
     assert CONSTANT.working_range() == pytest.approx((0.45 / 0.2, 10))
     assert CONSTANT.working_range(0.1) == pytest.approx((4.5, 10))
     assert CONSTANT.working_range(0.04) is None
-    assert CONSTANT.length == pytest.approx(10 / 0.45)
     assert CONSTANT.blind == []
 
 
 def test_a_profile_that_turns_has_two_ranges():
-    profile = PrecisionProfile(NODES, 0.5 + 4 * np.maximum(0, 1 - np.abs(NODES - 6)))
+    profile = PrecisionProfile(NODES, 0.5 + 4 * np.maximum(0, 1 - np.abs(NODES - 6)), 1.0)
     assert profile.working_range() == pytest.approx((28.5 / 4.2, 10))  # the other is 2.5 to 5.13
     assert profile.blind == [pytest.approx((5.5, 6.5))]
 
@@ -51,6 +50,7 @@ def test_the_factor_is_that_of_the_levels_left_out(by_geonode, times):
     size = (EXPECTED**PRIOR * (times / normal) ** 3) ** (1 / (PRIOR + 3))
     expected = np.interp(profile.concentrations, curve.concentrations, information.errors(size))
     np.testing.assert_allclose(profile.standard_errors, expected, rtol=5e-3)
+    assert profile.length == pytest.approx(np.ptp(place[[0, -1]]) / size, rel=5e-3)
     own = PrecisionProfile.of(by_geonode)
     np.testing.assert_array_equal(own.floor, profile.floor)
     assert 0.3 < own.standard_errors[500] / own.floor[500] < 3
