@@ -41,8 +41,10 @@ class Information:
     def of(cls, curve: Curve) -> "Information":
         """Information along a curve."""
         # The first term is the cell of a node, an error of the nodes and not of the spectra.
-        law = replace(curve.covariances, terms=curve.covariances.terms[:, 1:])
-        return cls(curve.concentrations, curve.scores, law.matrices, curve.basis)
+        terms = curve.covariances.terms.copy()
+        terms[:, 0] = 0
+        law = replace(curve.covariances, terms=terms).matrices
+        return cls(curve.concentrations, curve.scores, law, curve.basis)
 
     @cached_property
     def _whitened(self) -> Float[np.ndarray, "node direction"]:
