@@ -34,6 +34,8 @@ FEWEST_STANDARDS = 3
 UNLIKELY_FEW = 0.01
 """Probability of so few intervals that contain what is known, below which a validation fails."""
 
+SAME = 1e-12  # largest difference of equal spectra, relative to the largest value
+
 OfSamples = Float[np.ndarray, "sample"]
 EndsOfSamples = Float[np.ndarray, "sample 2"]
 
@@ -193,3 +195,14 @@ class Correction:
             f"times the estimate, plus {quantity(self.intercept, unit)}; what is left of the "
             f"standards: {quantity(self.deviation, unit, 2)}"
         )
+
+
+def known_already(
+    names: Sequence[str],
+    spectra: Float[np.ndarray, "sample wavelength"],
+    calibrated: Float[np.ndarray, "scan wavelength"],
+) -> list[str]:
+    """Names of spectra that are among those calibrated with, and so judge and correct nothing."""
+    apart = [np.abs(calibrated - one).max(axis=1).min() for one in spectra]
+    same = np.array(apart) <= SAME * np.abs(spectra).max(axis=1)
+    return [name for name, found in zip(names, same, strict=True) if found]

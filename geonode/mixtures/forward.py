@@ -189,6 +189,13 @@ class ForwardModel:
         ]
         return Modes(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
+    def information(
+        self, amounts: Float[np.ndarray, "point substance"]
+    ) -> Float[np.ndarray, "point substance substance"]:
+        """Fisher's information about amounts, with that of the prior."""
+        points = self._here(amounts)
+        return self.likelihood(points, self.surface.at(points)[0]).information.cpu().numpy()
+
     def _here(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.whitening)
 

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.special import fdtri  # scipy.stats takes 0.3 s to import
+from scipy.special import fdtri, ndtri  # scipy.stats takes 0.3 s to import
 
 from geonode.compute.threads import in_threads, one_thread
 from geonode.mixtures import inverse
@@ -259,6 +259,18 @@ class MixtureCalibration:
     def verdict(self) -> tuple[str, ...]:
         """Key of the method with the largest weight, of every substance."""
         return tuple([*NAMES][place] for place in first_largest(self.weights.T))
+
+    @one_thread()
+    def precision(self, amounts: Amounts) -> tuple[Amounts, Covariances]:
+        """Standard errors of estimates at given amounts, and the correlations of these errors.
+
+        V is the inverse of Fisher's information, and sets are scaled to a normal law.
+        """
+        of_forward = np.linalg.inv(self.forward.information(amounts)) + self.design.rounding
+        covariance = _spread(self.weights[0], of_forward, self.rest)
+        sizes = np.sqrt(np.einsum("udd->ud", covariance))
+        correlations = covariance / (sizes[:, :, None] * sizes[:, None])
+        return sizes * np.sqrt(self.radii) / ndtri((1 + COVERAGE) / 2), correlations
 
     @one_thread()
     def by_method(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> dict[str, Amounts]:

@@ -289,3 +289,19 @@ def test_replicates_of_a_composition_are_left_out_together():
     found = MixtureCalibration.of(beer.spectra(twice, noise=5e-3), twice)
     assert found.design == found.forward.design
     assert Design.of(twice).compositions == found.design.compositions == 9
+
+
+def test_precision_is_that_of_the_errors_of_new_spectra():
+    known = beer.amounts(40, 2)
+    calibration = MixtureCalibration.of(beer.spectra(known, noise=0.02), known)
+    at = np.array([[5.0, 3.0]])
+    (errors_at,), (correlations,) = calibration.precision(at)
+    again = beer.spectra(np.repeat(at, 300, axis=0), noise=0.02, seed=5)
+    errors = calibration.estimate(again).amounts - at
+    ratios = errors.std(axis=0) / errors_at
+    assert ((ratios > 0.5) & (ratios < 1.5)).all()
+    # Of least squares with white noise.
+    inverse = np.linalg.inv(beer.PURE[:2] @ beer.PURE[:2].T)
+    expected = inverse[0, 1] / np.sqrt(inverse[0, 0] * inverse[1, 1])
+    assert correlations[0, 1] == pytest.approx(expected, abs=0.2)
+    np.testing.assert_allclose(np.diag(correlations), 1)

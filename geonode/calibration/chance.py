@@ -1,0 +1,154 @@
+"""Could a calibration be chance? Whether spectra and concentrations belong together at all.
+
+On noise one of several methods may beat the mean of the levels. These tests need no method. Each
+compares a sum over pairs, sum A_ij B_ij, with those of permuted rows and columns of A:
+
+- Order: concentrations are permuted. Distance covariance (A distances of spectra, B of ranks, both
+  centred twice) shows responses that rise, the von Neumann ratio (A squared distances of two
+  leading scores, B neighbours) those that turn. Of 20 samples or more regression on a quarter as
+  many scores (A a projector, B products of concentrations) shows small ones. The p-value is the
+  least times their number.
+- Replicates: scans are permuted among levels. A are their products, B averages those of a level.
+- Axis: wavelengths are permuted. A are products of what is left of the mean spectrum, B joins
+  neighbours: a spectrum is smooth in its own order, white noise in none.
+
+Of few levels the order says little: two of the 24 orders of four are the best. There the spread
+between levels counts too, against replicates or along the axis: the p-value is the least of 5/4
+that of the order and 5 that of the spread, a weighted Bonferroni rule. From seven levels the order
+decides alone: drift spreads levels as well.
+
+Sources: G. J. Szekely, M. L. Rizzo and N. K. Bakirov, Ann. Statist. 35 (2007) 2769; J. von Neumann,
+Ann. Math. Statist. 12 (1941) 367; C. R. Genovese, K. Roeder and L. Wasserman, Biometrika 93 (2006)
+509 (weights).
+"""
+
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.spatial.distance import pdist, squareform
+
+from geonode.spectra.replicates import Replicates
+from geonode.spectra.table import without_rounding
+from geonode.ties import EQUAL
+from geonode.wording import number
+
+LIKELY = 0.05  # p-value above which a series could be chance
+DECIDING, REGRESSED = 7, 20  # levels whose order decides alone; samples that are regressed too
+ORDER_WEIGHT, SPREAD_WEIGHT = 0.8, 0.2  # of the tests of fewer levels
+EXACT_UP_TO, DRAWN = 6, 999  # rows all orders of which are compared, and how many of more rows
+MOST = 100  # rows that are compared, evenly spaced
+
+ORDER = "the order of the spectra along the concentrations"
+REPLICATES = "the spread between levels against replicates"
+AXIS = "the spread between levels against the noise along the axis"
+
+Concentrations = Float[np.ndarray, "level"]
+Spectra = Float[np.ndarray, "level wavelength"]
+Matrix = Float[np.ndarray, "row row"]
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Answer to whether a series could be chance."""
+
+    p_value: float
+    """Probability of as much order or spread, if spectra have nothing to do with concentration."""
+    test: str
+    """Which test the p-value is of: `ORDER`, `REPLICATES` or `AXIS`."""
+
+    @classmethod
+    def of(
+        cls, concentrations: Concentrations, spectra: Spectra, replicates: Replicates | None = None
+    ) -> "Chance":
+        """Test levels or samples, some of which may be equal, with replicates of their scans."""
+        order = _by_order(concentrations, spectra)
+        if len(concentrations) >= DECIDING:
+            return cls(order, ORDER)
+        if replicates is not None and len(replicates.level):
+            spread, test = _by_replicates(spectra, replicates), REPLICATES
+        else:
+            spread, test = _along_axis(spectra), AXIS
+        order, spread = min(1.0, order / ORDER_WEIGHT), min(1.0, spread / SPREAD_WEIGHT)
+        return cls(order, ORDER) if order <= max(LIKELY, spread) else cls(spread, test)
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether nothing shows that spectra and concentrations belong together."""
+        return self.p_value > LIKELY
+
+    @property
+    def sentence(self) -> str:
+        """Which test spoke, its p-value, and what would decide where it cannot."""
+        said = "This could be chance" if self.is_likely else "More than chance"
+        said += f", by {self.test} (p = {number(self.p_value, 2)})"
+        decides = "replicates of the levels, or more levels, would decide"
+        clear = self.test == ORDER and not self.is_likely
+        return f"{said}." if clear else f"{said}; whether concentration is why, {decides}."
+
+
+def _by_order(concentrations: Concentrations, spectra: Spectra) -> float:
+    """p-value of the order."""
+    levels = without_rounding(concentrations)
+    kept = np.argsort(levels, kind="stable")[_evenly(len(levels))]
+    _, rank = np.unique(levels[kept], return_inverse=True)
+    apart = np.abs(rank[:, None] - rank)
+    left, singular, _ = np.linalg.svd(spectra[kept] - spectra[kept].mean(0), full_matrices=False)
+    scores = left * singular
+    found = [
+        _share_as_large(
+            _doubly_centred(squareform(pdist(scores))), _doubly_centred(apart.astype(float))
+        ),
+        _share_as_large(-squareform(pdist(scores[:, :2], "sqeuclidean")), 1.0 * (apart <= 1)),
+    ]
+    if len(kept) >= REGRESSED:
+        known, basis = concentrations[kept], left[:, : len(kept) // 4]
+        away = known - known.mean()
+        found.append(_share_as_large(basis @ basis.T, np.outer(away, away)))
+    return min(1.0, len(found) * min(found))
+
+
+def _by_replicates(spectra: Spectra, replicates: Replicates) -> float:
+    """p-value of the spread between levels against that of their scans."""
+    alone = np.flatnonzero(replicates.scans == 1)
+    level = np.concatenate([replicates.level, alone])
+    scans = np.concatenate([spectra[replicates.level] + replicates.deviations, spectra[alone]])
+    kept = np.argsort(level, kind="stable")[_evenly(len(level))]
+    same = (level[kept, None] == level[kept]).astype(float)
+    away = scans[kept] - scans[kept].mean(axis=0)
+    return _share_as_large(away @ away.T, same / same.sum(axis=1))
+
+
+def _along_axis(spectra: Spectra) -> float:
+    """p-value of what differs between levels being as rough along the axis as in other orders."""
+    away = (spectra - spectra.mean(axis=0)).T
+    sums = [np.sum(away[order[1:]] * away[order[:-1]]) for order in _orders(len(away))]
+    return _share_of_first(sums, float(np.sum(away**2)))
+
+
+def _share_as_large(one: Matrix, other: Matrix) -> float:
+    """Share of the orders of the rows of a symmetric matrix that have as large a sum of A B."""
+    sums = [np.sum(one[order][:, order] * other) for order in _orders(len(one))]
+    return _share_of_first(sums, float(np.sum(np.abs(one * other))))
+
+
+def _orders(count: int) -> Int[np.ndarray, "order row"]:
+    """Orders of rows, the given one first: all of few rows, the same random ones of more."""
+    if count <= EXACT_UP_TO:
+        return np.array(list(permutations(range(count))))
+    drawn = np.random.default_rng(0).random((DRAWN, count)).argsort(axis=1)
+    return np.concatenate([np.arange(count)[None], drawn])
+
+
+def _share_of_first(sums: list[float], size: float) -> float:
+    """Share of sums that are as large as the first one, but for rounding of terms of a size."""
+    return float(np.mean(np.array(sums) >= sums[0] - EQUAL * size))
+
+
+def _evenly(count: int) -> Int[np.ndarray, "row"]:
+    return np.linspace(0, count - 1, min(count, MOST)).round().astype(int)
+
+
+def _doubly_centred(distances: Matrix) -> Matrix:
+    return distances - distances.mean(0) - distances.mean(1)[:, None] + distances.mean()

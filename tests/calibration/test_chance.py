@@ -1,0 +1,94 @@
+"""Whether spectra and concentrations belong together, against noise and against closed forms."""
+
+import numpy as np
+import pytest
+
+from geonode.calibration import chance
+from geonode.calibration.chance import Chance
+from geonode.spectra.replicates import Replicates
+
+AXIS = np.arange(400.0, 501.0, 2.0)
+BAND = np.exp(-(((AXIS - 440) / 20) ** 2))
+
+
+def noise(levels, random):
+    return 0.1 + 0.01 * random.normal(size=(levels, len(AXIS)))
+
+
+def along(levels, response):
+    return np.linspace(0, 1, levels), np.outer(response(np.linspace(0, 1, levels)), BAND)
+
+
+@pytest.mark.parametrize("levels", [4, 5, 6, 8, 12])
+def test_few_series_of_noise_are_more_than_chance(levels):
+    random, known = np.random.default_rng(levels), np.linspace(0, 1, levels)
+    wrong = sum(not Chance.of(known, noise(levels, random)).is_likely for _ in range(100))
+    assert wrong <= 11  # binomial of 100 and .05: 1% more
+
+
+@pytest.mark.parametrize("levels", [5, 6, 8, 12])
+@pytest.mark.parametrize("response", [lambda c: c, lambda c: c / (c + 0.2)])
+def test_a_response_that_rises_is_seen_in_the_order(levels, response):
+    known, spectra = along(levels, response)
+    found = Chance.of(known, spectra + 0.01 * noise(levels, np.random.default_rng(0)))
+    assert not found.is_likely
+    assert found.test == chance.ORDER
+
+
+def test_the_exact_p_value_of_a_line():
+    # Two of the 720 orders, the given one and its reverse, are as good, in both tests.
+    assert Chance.of(*along(6, lambda c: c)).p_value == pytest.approx(2 * 2 / 720 / 0.8)
+
+
+@pytest.mark.parametrize("levels", [4, 5, 6])
+def test_few_levels_that_turn_are_left_to_the_axis(levels):
+    known, spectra = along(levels, lambda c: np.sin(np.pi * c))
+    found = Chance.of(known, spectra + 0.1 * noise(levels, np.random.default_rng(0)))
+    assert found.test == chance.AXIS
+    assert not found.is_likely
+    assert "more levels" in found.sentence
+
+
+def test_smooth_spectra_in_no_order_could_be_chance():
+    known = np.linspace(0, 1, 8)
+    spectra = np.outer([0.3, 0.9, 0.1, 0.8, 0.2, 0.7, 0.4, 0.6], BAND)
+    assert "could be chance" in Chance.of(known, spectra).sentence
+    assert not Chance.of(*along(12, lambda c: np.sin(np.pi * c))).is_likely  # an order that turns
+
+
+@pytest.mark.parametrize(("size", "likely"), [(0.0, True), (0.1, False)])
+def test_replicates_judge_four_levels(size, likely):
+    random, known = np.random.default_rng(1), np.linspace(0, 1, 4)
+    exact = size * np.outer([0.0, 1.0, 1.0, 0.0], BAND)
+    scans = [one + noise(3, random) for one in exact]
+    means = np.stack([one.mean(axis=0) for one in scans])
+    found = Chance.of(known, means, Replicates.of(scans))
+    assert found.is_likely == likely
+    assert found.test == chance.REPLICATES or likely
+
+
+def test_a_small_part_of_what_varies_is_seen_in_many_samples():
+    random = np.random.default_rng(0)
+    known, other = random.random((2, 60))
+    spectra = np.outer(other, BAND) + np.outer(known, 0.02 * np.roll(BAND, 12))
+    found = Chance.of(known, spectra + 1e-4 * random.normal(size=spectra.shape))
+    assert not found.is_likely
+    assert Chance.of(random.random(60), spectra).is_likely
+
+
+def test_units_the_scale_of_the_levels_and_their_order_change_nothing():
+    random = np.random.default_rng(3)
+    known, spectra = along(8, lambda c: c)
+    spectra = spectra + 150 * noise(8, random)
+    found = Chance.of(known, spectra)
+    assert 0.01 < found.p_value < 1
+    assert Chance.of(1e3 * known, 7 * spectra - 2) == found
+    assert Chance.of(np.exp(known), spectra) == found
+    shuffled = random.permutation(8)
+    assert Chance.of(known[shuffled], spectra[shuffled]) == found
+
+
+def test_thousands_of_samples_are_thinned_evenly():
+    known, some = np.arange(5000.0), np.linspace(0, 4999, 100).round().astype(int)
+    spectra = np.sin(known)[:, None] * BAND
+    assert Chance.of(known, spectra) == Chance.of(known[some], spectra[some])

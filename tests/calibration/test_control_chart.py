@@ -1,0 +1,90 @@
+"""Westgard's rules on histories of known z, and the file of a history."""
+
+import subprocess
+import sys
+
+import pytest
+
+from geonode.calibration.control_chart import ControlPoint, append, read_history, violations
+from geonode.errors import SpectraError
+
+
+def history(*sizes, name="QC"):
+    """Estimates of 20 with standard error 0.5, a day apart."""
+    return [
+        ControlPoint(f"2026-01-{day:02}", name, 20.0, 20 + 0.5 * z, 0.5)
+        for day, z in enumerate(sizes, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rules"),
+    [
+        ((1.9, -1.9, 0.0), []),
+        ((0.0, 2.1, 0.0, -3.1), ["1-2s", "1-3s"]),
+        ((2.1, 2.2), ["1-2s", "1-2s", "2-2s"]),
+        ((-2.1, 0.0, -2.2), ["1-2s", "1-2s"]),
+        ((2.1, -2.2), ["1-2s", "1-2s", "R-4s"]),
+        ((0.1,) * 10, ["10-x"]),
+        ((-0.1,) * 11, ["10-x", "10-x"]),
+        ((0.1,) * 9 + (-0.1,) + (0.1,) * 9, []),
+        ((0.1,) * 9 + (0.0,), []),
+    ],
+)
+def test_rules(sizes, rules):
+    assert [one.rule for one in violations(history(*sizes))] == rules
+
+
+def test_controls_of_one_date_are_compared_for_the_range_alone():
+    both = [*history(2.1, 2.1), *history(2.2, -2.2, name="low")]
+    found = [one for one in violations(reversed(both)) if one.rule in {"2-2s", "R-4s"}]
+    pairs = {(one.rule, *map(both.index, one.points)) for one in found}
+    assert pairs == {("2-2s", 0, 1), ("R-4s", 2, 3), ("R-4s", 3, 1)}
+
+
+def test_a_history_is_read_as_it_was_written(tmp_path):
+    path = tmp_path / "qc.csv"
+    assert read_history(path) == []
+    points = [*history(0.1, 0.2), ControlPoint("2026-02-01", 'a "b", c', 1e-9, 1.1e-9, 1e-10)]
+    append(path, points[:1])
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().rstrip())  # as an editor saves it
+    append(path, points[1:])
+    assert read_history(path) == points
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from geonode.calibration.control_chart import ControlPoint, append
+for number in range(20):
+    append(Path(sys.argv[1]), [ControlPoint("2026-01-01", sys.argv[2], 1.0, float(number), 0.5)])
+"""
+
+
+def test_processes_that_append_at_once_lose_nothing(tmp_path):
+    path, names = tmp_path / "qc.csv", ["a", "b", "c"]
+    each = [subprocess.Popen([sys.executable, "-c", PROGRAM, path, name]) for name in names]
+    assert [one.wait(120) for one in each] == [0, 0, 0]
+    found = read_history(path)
+    for name in names:
+        assert [one.estimated for one in found if one.name == name] == [*map(float, range(20))]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "found the header ''"),
+        ("a,b\n", "found the header 'a,b'"),
+        ("date,name,known,estimated,standard_error\n2026,QC,1,nan,1\n", "line 2: found"),
+        ("date,name,known,estimated,standard_error\n2026,QC,1,2\n", "line 2: found"),
+    ],
+)
+def test_other_files_stay_as_they_are(tmp_path, text, says):
+    path = tmp_path / "qc.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SpectraError, match=says):
+        append(path, history(0.0))
+    assert path.read_text(encoding="utf-8") == text
+    with pytest.raises(SpectraError, match="control QC: found"):
+        append(tmp_path / "new.csv", history(float("nan")))
+    assert not (tmp_path / "new.csv").exists()
