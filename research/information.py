@@ -70,7 +70,7 @@ def of_batch(batch: Batch, report: Progress = silent) -> list[dict[str, Any]]:
     simulated = simulate(draws, batch.series, batch.levels, errors=batch.errors)
     for known, spectra in zip(*(part.numpy() for part in simulated), strict=True):
         axis = np.arange(spectra.shape[1], dtype=np.float64)
-        one = Series(known, axis, spectra, Chart.of("linear", None, known), LABELS)
+        one = Series.of_levels(known, axis, spectra, Chart.of("linear", None, known), LABELS)
         found += left_out(one, batch.levels)
         report(batch.levels)
     return found

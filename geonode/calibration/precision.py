@@ -21,7 +21,7 @@ from jaxtyping import Float
 from geonode.calibration.fit import LARGEST_ERROR, Calibration
 from geonode.estimation.curve import Curve
 from geonode.estimation.information import Information
-from geonode.estimation.range import NODES
+from geonode.estimation.range import CURVE_NODES
 from geonode.ties import EQUAL, first_largest
 
 EXPECTED, PRIOR = 1.5, 2.0  # k of simulated series, and the levels that it counts for
@@ -53,7 +53,7 @@ class PrecisionProfile:
             estimates = calibration.verdict.by_key(method).estimates
             return cls.of_curve(calibration.curve, levels, estimates)
         law, apart = calibration.law, calibration.fitted[method].leverages
-        grid, order = np.linspace(levels.min(), levels.max(), NODES), np.argsort(levels)
+        grid, order = np.linspace(levels.min(), levels.max(), CURVE_NODES), np.argsort(levels)
         # The leverage among all samples, from that among the others.
         leverages = np.interp(grid, levels[order], (apart / (1 + apart))[order])
         errors = TYPICAL / law.quantile * law.half_widths(grid, leverages)
