@@ -132,6 +132,10 @@ def without_each(series: Measured, report: Progress = silent) -> list[dict[str, 
             of_geonode = found.by_geonode(spectra[out])
             estimates["geonode"] = float(of_geonode.mode[0])
             sets = of_geonode.sets if found.method == "geonode" else sets
+        # Nothing calibrates farther beyond the levels, and the combination estimates nothing there.
+        low, high = levels[fold.training][[0, -1]]
+        cut_off = 2 * low - high, 2 * high - low
+        estimates = {key: float(np.clip(one, *cut_off)) for key, one in estimates.items()}
         estimates["auto"] = float(middle[0])
         row: dict[str, object] = {"series": series.name, "levels": len(levels)}
         row |= {"inside": fold.is_inside(fold.index), "geonode alone": found.method == "geonode"}

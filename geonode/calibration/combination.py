@@ -10,11 +10,12 @@ each, that of a method that knows nothing; that of a blank is relative to the lo
 Of n samples the errors of a method that reads one wavelength count 1 + 1 / n times: with few levels
 one of five such methods is good by chance.
 
-The weight of a method is its error to the -`POWER`: a method off by several times the best hardly
-counts, and nothing jumps where two are equally good. What a method estimates beyond the levels
-fades: its weight falls linearly, to nothing at one span of the levels beyond them, where estimates
-are cut off, as nothing calibrates there. The estimate of geonode is the likeliest concentration;
-where a spectrum has two, its errors on left-out samples say how often it is the other one.
+The weight of a method is its error to the -`SHARPNESS`: a method off by several times the best
+hardly counts, and nothing jumps where two are equally good. What a method estimates beyond the
+levels fades: its weight falls linearly, to nothing at one span of the levels beyond them, where
+estimates are cut off, as nothing calibrates there. The estimate of geonode is the likeliest
+concentration; where a spectrum has two, its errors on left-out samples say how often it is the
+other one.
 
 The errors of the combination are those of the whole procedure: a sample left out is estimated by
 all methods without its fold, with weights from the errors of the other folds alone.
@@ -30,17 +31,17 @@ from geonode.spectra.chart import spans_decades
 from geonode.spectra.table import without_rounding
 from geonode.ties import EQUAL
 
-POWER = 8
+SHARPNESS = 8
 """Of the weights; chosen on simulated series and mixtures, of 3 to 16."""
 
 FEWEST_BETWEEN = 3
 """Different levels between the ends, from which the ends do not count."""
 
-Levels = Float[np.ndarray, "sample"]
+Known = Float[np.ndarray, "sample"]
 ByMethod = dict[str, Float[np.ndarray, "sample"]]
 
 
-def errors_of(levels: Levels, estimates: ByMethod) -> Float[np.ndarray, "method"]:
+def errors_of(levels: Known, estimates: ByMethod) -> Float[np.ndarray, "method"]:
     """Errors by which methods are compared, in units of the range; rounding is `EQUAL` of it.
 
     Args:
@@ -71,7 +72,7 @@ class Combination(NamedTuple):
     """Highest level."""
 
     @classmethod
-    def of(cls, levels: Levels, estimates: ByMethod) -> "Combination":
+    def of(cls, levels: Known, estimates: ByMethod) -> "Combination":
         """Combination by the errors of samples left out; of no samples all weights are equal.
 
         Arguments are those of `errors_of`.
@@ -79,12 +80,12 @@ class Combination(NamedTuple):
         powers, low, high = np.ones(len(estimates)), 0.0, 0.0
         if len(levels):
             errors, low, high = errors_of(levels, estimates), levels.min(), levels.max()
-            powers = (errors.min() / errors) ** POWER
+            powers = (errors.min() / errors) ** SHARPNESS
             powers[powers < EQUAL] = 0  # beyond rounding they change nothing, and take time
         weights = dict(zip(estimates, (powers / powers.sum()).tolist(), strict=True))
         return cls(weights, float(low), float(high))
 
-    def of_methods(self, estimates: ByMethod, leverages: ByMethod) -> tuple[Levels, Levels]:
+    def of_methods(self, estimates: ByMethod, leverages: ByMethod) -> tuple[Known, Known]:
         """Means of estimates, and of their leverages.
 
         Args:
@@ -105,8 +106,8 @@ class Combination(NamedTuple):
 
 
 def combined_left_out(
-    levels: Levels, estimates: ByMethod, leverages: ByMethod, folds: Int[np.ndarray, "sample"]
-) -> tuple[Levels, Levels]:
+    levels: Known, estimates: ByMethod, leverages: ByMethod, folds: Int[np.ndarray, "sample"]
+) -> tuple[Known, Known]:
     """Estimates and leverages of samples left out, with weights by the other folds alone.
 
     Args:
@@ -116,7 +117,7 @@ def combined_left_out(
         folds: of `folds_of`.
     """
 
-    def taken(by_method: ByMethod, which: np.ndarray) -> ByMethod:
+    def taken(by_method: ByMethod, which: np.ndarray) -> dict[str, np.ndarray]:
         return {key: values[which] for key, values in by_method.items()}
 
     found, its = np.empty((2, len(levels)))

@@ -31,7 +31,7 @@ NAMES |= {"geonode": "geonode", "combined": "combined"}
 """Names of the methods for people, the simplest method first."""
 
 MENTIONED = 0.1
-"""Weight in the combination from which a method is named."""
+"""Weight in the combination from which a method is named, the first three at most."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Verdict:
         order = sorted(self.combination.weights.items(), key=lambda one: -round(one[1], 2))
         named = [f"{NAMES[key]} ({one:.0%})" for key, one in order if one >= MENTIONED]
         mostly = "mostly " if order[0][1] > 1 / 2 else ""
-        return f"combined: {mostly}{listed(named)}"
+        return f"combined: {mostly}{listed(named[:3])}"
 
     def relative_error(self, method: Method) -> float | None:
         """Root mean square error relative to the levels, at most 1 each; None: not over decades."""

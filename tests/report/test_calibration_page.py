@@ -41,7 +41,7 @@ def made(tmp_path_factory, calibration, series_file):
         patch.setattr(CalibratedFile, "of", lambda source, series, method, report: calibration)
         done = call("calibrate", series_file, "--quantity", "absorbance", *words)
     assert done.exit_code == 0, done.output
-    assert "next is a straight line, weighted 1/c² with 0.00" in done.stdout
+    assert "The best single method, by these same errors, is PCR with RMSEP 0.00" in done.stdout
     assert "unknowns estimated by straight line, weighted 1/c²" in done.stderr
     return folder / "out"
 
