@@ -266,7 +266,9 @@ class MixtureCalibration:
 
         V is the inverse of Fisher's information, and sets are scaled to a normal law.
         """
-        of_forward = np.linalg.inv(self.forward.information(amounts)) + self.design.rounding
+        of_forward = np.zeros((len(amounts), amounts.shape[1], amounts.shape[1]))
+        if self.surface:
+            of_forward = np.linalg.inv(self.surface.information(amounts)) + self.design.rounding
         covariance = _spread(self.weights[0], of_forward, self.rest)
         sizes = np.sqrt(np.einsum("udd->ud", covariance))
         correlations = covariance / (sizes[:, :, None] * sizes[:, None])
