@@ -9,15 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from geonode.commands.common import note
-from geonode.errors import GeonodeError, ParameterError
+from geonode.errors import GeonodeError
 from geonode.terminal import tell
-
-HERE = "127.0.0.1"
 
 
 def serve(
@@ -40,18 +38,14 @@ def serve(
     from geonode.app.server import application  # noqa: PLC0415
     from geonode.app.work import Desk  # noqa: PLC0415
 
-    try:
-        listening = socket.create_server((HERE, port or 0))
-    except OSError as error:
-        expected = f"a free port ({error.strerror})"
-        raise ParameterError("options", "--port", port, expected) from error
+    listening = socket.create_server(("127.0.0.1", port or 0))
     for one in {"SIGTERM", "SIGHUP"} & {*dir(signal)}:  # a closed terminal sends the second
         signal.signal(getattr(signal, one), signal.default_int_handler)
     desk, secret = Desk(Path()), secrets.token_urlsafe()
-    host = f"{HERE}:{listening.getsockname()[1]}"
-    settings: dict[str, Any] = {"access_log": False, "log_level": "warning", "lifespan": "off"}
-    settings |= {"proxy_headers": False, "timeout_graceful_shutdown": 1, "ws": "none"}
-    server = uvicorn.Server(uvicorn.Config(application(desk, host, secret), **settings))
+    host = f"127.0.0.1:{listening.getsockname()[1]}"
+    served = application(desk, host, secret)
+    config = uvicorn.Config(served, log_level="warning", ws="none", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
     thread = Thread(target=server.run, args=([listening],), daemon=True)
     with listening, TemporaryDirectory(prefix="geonode-") as folder, chdir(folder):
         try:  # in that folder, so that files are named without it

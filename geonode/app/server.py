@@ -5,12 +5,12 @@ from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
 from starlette.applications import Starlette
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from geonode.app.work import Desk, Item
 from geonode.storage.own_folder import PAGE
@@ -18,62 +18,49 @@ from geonode.storage.own_folder import PAGE
 MOST_BYTES = 2**28
 """Of one form with its files."""
 
-POLICY = "Content-Security-Policy"
+TEXT, POLICY = "text/plain", "Content-Security-Policy"
 HEADERS = {
     POLICY: "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self'; "
     "form-action 'self'; frame-ancestors 'self'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of every answer: no page runs a script."""
+"""Of pages, which run no script, and of files."""
 
 OF_RESULTS = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"
 """Policy of the page of a calibration, which runs its own scripts, without access to others."""
 
 
-def refusal(scope: Scope, host: str, secret: str) -> tuple[int, str] | None:
-    """Status and reason where a request is not answered.
-
-    Answered are one host, who knows the secret, and forms of pages of that host. A name that
-    another page resolves to this machine (DNS rebinding) is another host, and a form of another
-    page has another origin.
-    """
-    headers, first = Headers(scope=scope), scope["path"].split("/")[1]
-    is_form, length = scope["method"] == "POST", headers.get("content-length", "")
-    if headers.get("host") != host:
-        return 421, f"found another host, expected {host}"
-    if not secrets.compare_digest(first.encode(), secret.encode()):
-        return 404, "found no such page, expected the address that `geonode app` printed"
-    if is_form and headers.get("origin") != f"http://{host}":
-        return 403, "found a form of another page, expected one of this"
-    if (is_form and not length.isdecimal()) or "transfer-encoding" in headers:
-        return 411, "found a form without its size, expected the number of its bytes"
-    if length and int(length) > MOST_BYTES:
-        found, most = int(length) / 1e6, MOST_BYTES / 1e6
-        return 413, f"found files of {found:.0f} MB, expected at most {most:.0f} MB; go back"
-    return None
-
-
 def guarded(inner: ASGIApp, host: str, secret: str) -> ASGIApp:
-    """An application that answers as `refusal` permits, with headers."""
+    """An application that answers one host, who knows the secret, and forms of its own pages.
+
+    A name that another page resolves to this machine (DNS rebinding) is another host, and a form of
+    another page has another origin.
+    """
+
+    def refusal(scope: Scope) -> tuple[str, int] | None:
+        headers, first = Headers(scope=scope), f"{scope['path']}/".split("/")[1]
+        is_form, length = scope["method"] == "POST", headers.get("content-length", "")
+        if headers.get("host") != host:
+            return f"found another host, expected {host}", 421
+        if not secrets.compare_digest(first.encode(), secret.encode()):
+            return "found no such page, expected the address that `geonode app` printed", 404
+        if is_form and headers.get("origin") != f"http://{host}":
+            return "found a form of another page, expected one of this", 403
+        if (is_form and not length.isdecimal()) or "transfer-encoding" in headers:
+            return "found a form without its size, expected the number of its bytes", 411
+        if length and int(length) > MOST_BYTES:
+            found, most = int(length) / 1e6, MOST_BYTES / 1e6
+            return f"found files of {found:.0f} MB, expected at most {most:.0f} MB; go back", 413
+        return None
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        async def sent(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
-        refused, more = refusal(scope, host, secret), True
-        while refused and refused[0] == 413 and more:  # a browser reads no answer before
+        refused, more = refusal(scope), True
+        while refused and refused[1] == 413 and more:  # a browser reads no answer before
             more = (await receive()).get("more_body", False)
-        await (PlainTextResponse(refused[1], refused[0]) if refused else inner)(
-            scope, receive, sent
-        )
+        found = Response(*refused, media_type=TEXT) if refused else inner
+        await found(scope, receive, send)
 
     return answer
 
@@ -99,12 +86,15 @@ def application(desk: Desk, host: str, secret: str) -> ASGIApp:
         return desk.items.get(number)
 
     async def page(request: Request) -> HTMLResponse:
-        about = {"items": desk.items.values(), "item": item_of(request)}
-        return HTMLResponse(template.render(root=root, style=style, **about))
+        about = {"root": root, "items": desk.items.values(), "item": item_of(request)}
+        return HTMLResponse(template.render(style=style, **about), headers=HEADERS)
 
-    async def submit(request: Request) -> RedirectResponse:
+    async def submit(request: Request) -> Response:
         item = item_of(request)
         async with request.form() as form:
+            if "end" in form:
+                desk.ended.set()
+                return Response("ended; close this page", media_type=TEXT)
             if item is None or "estimate" in form:
                 item = desk.add(item.calibration if item else None)
             if not item.state:
@@ -118,15 +108,10 @@ def application(desk: Desk, host: str, secret: str) -> ASGIApp:
         if item is None or name not in item.results:
             raise HTTPException(404, "found no such file")
         if name == PAGE and not request.query_params:
-            return FileResponse(item.results[name], headers={POLICY: OF_RESULTS})
-        return FileResponse(item.results[name], filename=name)
-
-    async def end(_: Request) -> PlainTextResponse:
-        desk.ended.set()
-        return PlainTextResponse("ended; close this page")
+            return FileResponse(item.results[name], headers=HEADERS | {POLICY: OF_RESULTS})
+        return FileResponse(item.results[name], filename=name, headers=HEADERS)
 
     routes = [
-        Route("/end", end, methods=["POST"]),
         *(Route(path, page) for path in ("/", "/{number:int}/")),
         *(Route(path, submit, methods=["POST"]) for path in ("/", "/{number:int}/")),
         Route("/{number:int}/{name}", result),

@@ -4,11 +4,13 @@ import logging
 import os
 import re
 import shutil
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -21,8 +23,6 @@ from geonode.commands.common import misfits_said, options_said
 from geonode.commands.job import calibrated_to_folder, checks_said, estimated, inspected
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.config import CalibrateParameters, SpectraParameters
-from geonode.errors import SpectraError
-from geonode.mixtures.inspected import MixtureInspection
 from geonode.progress import Progress
 from geonode.reading.files import Choices
 from geonode.reading.formats.excel import filled_sheets
@@ -30,11 +30,12 @@ from geonode.report.calibration_files import CALIBRATION
 from geonode.storage.table import Table
 from geonode.terminal import line_of
 
-_LOG = logging.getLogger(__name__)
+_LOGGER = logging.getLogger("geonode")
 
-OPTIONS = ("sheet", "target", "concentration_unit", "replicates", "missing")
+OPTIONS = {key: list[str]() for key in ("sheet", "target", "concentration_unit")}
+OPTIONS |= {"replicates": ["marks", "levels"], "missing": ["mask"]}
 FILES = ("spectra", "concentrations", "standards", "validation")
-"""Fields of forms: options of a series, and files."""
+"""Fields of forms: options of a series, with what they can be if that is known, and files."""
 
 
 @dataclass(eq=False)
@@ -46,14 +47,14 @@ class Item:
     by: Path | None  # the calibration file that estimates unknowns
     ended: Event  # whether its work is to stop
     chosen: dict[str, str] = field(default_factory=lambda: defaultdict(str))
-    files: dict[str, list[Path]] = field(default_factory=lambda: defaultdict(list))
-    lists: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    files: dict[str, list[Path]] = field(default_factory=lambda: {name: [] for name in FILES})
+    lists: dict[str, list[str]] = field(default_factory=lambda: {**OPTIONS})
     """Texts and files of its forms, and what a text can be, by field."""
     understood: str = ""  # the inspection of a series
     refused: str = ""  # why something was not done, in one line
+    doubts: list[str] = field(default_factory=list)  # on the files, as they are logged
     state: str = ""  # name of the work that is under way, or waits
-    done: int = 0
-    total: int = 0
+    done: tuple[int, int] = 0, 0  # units of this work, and all
     statements: list[tuple[str, bool | None]] = field(default_factory=list)
     """Sentences on the result, and whether they are good."""
     estimates: Table | None = None
@@ -77,7 +78,12 @@ class Item:
             if isinstance(value, str):
                 self.chosen[name] = value.strip()
             elif value.filename and name in FILES:
-                path = _free(self.folder / name, value.filename)
+                last = re.split(r"[/\\]", value.filename)[-1]
+                safe = re.sub(r"[^\w .,+%()-]", "_", last)[-60:].strip(" .-")
+                path = self.folder / name / (safe or "file")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                while path.exists():
+                    path = path.with_stem(f"{path.stem}_")
                 with path.open("xb") as target:
                     shutil.copyfileobj(value.file, target)
                 self.files[name].append(path)
@@ -87,28 +93,27 @@ class Item:
         """Context that shows progress on the page, and stops when that ends."""
 
         def report(units: int) -> None:
-            self.done += units
+            self.done = self.done[0] + units, total
             if self.ended.is_set():
                 raise KeyboardInterrupt
 
-        self.state, self.done, self.total = label, 0, total
-        report(0)
+        self.state, self.done = label, (0, total)
         yield report
 
     def run(self, work: Callable[[], None]) -> None:
         """Do work in place of what was done before; an error becomes one line."""
         self.refused, self.statements, self.calibration, self.results = "", [], None, {}
+        _LOGGER.addHandler(doubts := BufferingHandler(10_000))
         try:
-            if not self.files:
-                raise SpectraError("found no file, expected spectra")
             work()
         except Exception as error:
-            line = line_of(error)
-            if line is None:
-                _LOG.exception("a fault of geonode")
-                line = f"{error!r}: a fault of geonode; the terminal shows where"
-            self.refused = options_said(self._unplaced(line))
+            if (line := line_of(error)) is None:
+                traceback.print_exc()
+            said = line or f"found a fault of geonode, told on the terminal: {error!r}"
+            self.refused = options_said(self._unplaced(said))
         finally:
+            _LOGGER.removeHandler(doubts)
+            self.doubts = [self._unplaced(one.getMessage()) for one in doubts.buffer]
             self.state = ""
 
     def inspect(self) -> None:
@@ -118,11 +123,9 @@ class Item:
             self.statements = [(load_calibration(first).model.sentence, None)]
             self.calibration = first
             return
-        if first.suffix.lower() == ".xlsx":
-            self.lists["sheet"] = filled_sheets(first)
+        self.lists["sheet"] = filled_sheets(first) if first.suffix.lower() == ".xlsx" else []
         found = inspected(self._parameters())
-        if isinstance(found, MixtureInspection):
-            self.lists["target"] = [*found.series.substances]
+        self.lists["target"] = found.to_json().get("substances", self.lists["target"])
         self.understood = self._unplaced(found.text())
 
     def calibrate(self) -> None:
@@ -155,7 +158,7 @@ class Item:
         spectra, second = self.files["spectra"], self.files["concentrations"]
         options: dict[str, Any] = {key: self.chosen[key] or None for key in OPTIONS}
         options["concentrations"] = second[0] if second else None
-        window = self.chosen["low"], self.chosen["high"]
+        window = self.chosen["window_from"], self.chosen["window_to"]
         options["window"] = window if any(window) else None
         return spectra_parameters(spectra[0].parent if spectra[1:] else spectra[0], **options)
 
@@ -196,13 +199,3 @@ class Desk:
         """End all work, that under way at its next step."""
         self.ended.set()
         self._thread.shutdown(cancel_futures=True)
-
-
-def _free(folder: Path, name: str) -> Path:
-    """A path in a folder for a file of any name, without its folders and unusual characters."""
-    folder.mkdir(parents=True, exist_ok=True)
-    last = Path(re.sub(r"[^\w .,+%()-]", "_", re.split(r"[/\\]", name)[-1]))
-    stem, ending = last.stem[:60], last.suffix[:20]
-    stem = stem.strip(" .-") or "file"
-    names = (f"{stem}{mark}{ending}" for mark in ("", *(f" ({n})" for n in range(2, 1000))))
-    return next(path for path in map(folder.joinpath, names) if not path.exists())
