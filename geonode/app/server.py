@@ -2,6 +2,7 @@
 
 import secrets
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from starlette.applications import Starlette
@@ -27,7 +28,6 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """Of pages, which run no script, and of files."""
-
 OF_RESULTS = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"
 """Policy of the page of a calibration, which runs its own scripts, without access to others."""
 
@@ -73,7 +73,7 @@ def application(desk: Desk, host: str, secret: str) -> ASGIApp:
     style = files("geonode.report").joinpath("page.css").read_text(encoding="utf-8")
 
     def item_of(request: Request) -> Item | None:
-        number = request.path_params.get("number")
+        number: Any = request.path_params.get("number")
         if number is not None and number not in desk.items:
             raise HTTPException(404, "found no such page")
         return desk.items.get(number)

@@ -132,7 +132,7 @@ def test_what_a_file_leaves_open_is_chosen(served, tmp_path):
     )
     assert "450 to 550" in page
     _, page = served.submit(item, ("calibrate", ""), ("sheet", "second"), ("window_from", "x"))
-    assert refused(page).startswith("options: --window: found")
+    assert refused(page).startswith("options: --window 0: found 'x'")
 
 
 def test_mixtures_are_read_together_or_one_alone(served):
