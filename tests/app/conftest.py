@@ -8,21 +8,14 @@ from uuid import uuid4
 
 import pytest
 
-pytest.importorskip("starlette")
-pytest.importorskip("multipart")
-uvicorn = pytest.importorskip("uvicorn")
-
-from geonode.app.server import application  # noqa: E402
-from geonode.app.work import Desk  # noqa: E402
-
 SECRET = "secret"
 
 
 class Served:
     """A page that is served, and what a browser does with it."""
 
-    def __init__(self, folder, listening):
-        self.folder, self.desk = folder, Desk(folder)
+    def __init__(self, desk, listening):
+        self.folder, self.desk = desk.folder, desk
         self.host = f"127.0.0.1:{listening.getsockname()[1]}"
         self.address = f"http://{self.host}/{SECRET}/"
 
@@ -77,8 +70,14 @@ def refused(page):
 @pytest.fixture
 def served(tmp_path):
     """A page of its own for a test."""
+    for package in ("starlette", "multipart"):
+        pytest.importorskip(package)
+    uvicorn = pytest.importorskip("uvicorn")
+    from geonode.app.server import application  # noqa: PLC0415 - it needs these
+    from geonode.app.work import Desk  # noqa: PLC0415
+
     listening = socket.create_server(("127.0.0.1", 0))
-    page = Served(tmp_path / "run", listening)
+    page = Served(Desk(tmp_path / "run"), listening)
     served_application = application(page.desk, page.host, SECRET)
     server = uvicorn.Server(uvicorn.Config(served_application, log_level="warning", ws="none"))
     thread = Thread(target=server.run, args=([listening],))

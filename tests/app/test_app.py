@@ -243,6 +243,7 @@ def test_files_are_bounded(served, monkeypatch):
 
 @pytest.mark.parametrize("end", ["SIGINT", "SIGTERM", "button"])
 def test_the_command_ends_and_leaves_nothing(end, tmp_path):
+    pytest.importorskip("starlette")
     command = [sys.executable, "-m", "geonode.cli", "app", "--no-browser"]
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen(
