@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from geonode.app.work import Desk, Item
+from geonode.app.work import Desk, Dropped
 from geonode.storage.own_folder import PAGE
 
 MOST_BYTES = 2**28
@@ -72,7 +72,7 @@ def application(desk: Desk, host: str, secret: str) -> ASGIApp:
     )
     style = files("geonode.report").joinpath("page.css").read_text(encoding="utf-8")
 
-    def item_of(request: Request) -> Item | None:
+    def item_of(request: Request) -> Dropped | None:
         number: Any = request.path_params.get("number")
         if number is not None and number not in desk.items:
             raise HTTPException(404, "found no such page")

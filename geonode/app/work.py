@@ -32,14 +32,14 @@ from geonode.terminal import line_of
 
 _LOGGER = logging.getLogger("geonode")
 
-OPTIONS = {key: list[str]() for key in ("sheet", "target", "concentration_unit")}
-OPTIONS |= {"replicates": ["marks", "levels"], "missing": ["mask"]}
+OF_SERIES = {key: list[str]() for key in ("sheet", "target", "concentration_unit")}
+OF_SERIES |= {"replicates": ["marks", "levels"], "missing": ["mask"]}
 FILES = ("spectra", "concentrations", "standards", "validation")
 """Fields of forms: options of a series, with what they can be if that is known, and files."""
 
 
 @dataclass(eq=False)
-class Item:
+class Dropped:
     """A series, a saved calibration, or unknowns, and what is made of it."""
 
     number: int
@@ -48,7 +48,7 @@ class Item:
     ended: Event  # whether its work is to stop
     chosen: dict[str, str] = field(default_factory=lambda: defaultdict(str))
     files: dict[str, list[Path]] = field(default_factory=lambda: {name: [] for name in FILES})
-    lists: dict[str, list[str]] = field(default_factory=lambda: {**OPTIONS})
+    lists: dict[str, list[str]] = field(default_factory=lambda: {**OF_SERIES})
     """Texts and files of its forms, and what a text can be, by field."""
     understood: str = ""  # the inspection of a series
     refused: str = ""  # why something was not done, in one line
@@ -157,7 +157,7 @@ class Item:
 
     def _parameters(self) -> SpectraParameters:
         spectra, second = self.files["spectra"], self.files["concentrations"]
-        options: dict[str, Any] = {key: self.chosen[key] or None for key in OPTIONS}
+        options: dict[str, Any] = {key: self.chosen[key] or None for key in OF_SERIES}
         options["concentrations"] = second[0] if second else None
         window: list[Any] = [self.chosen["window_from"], self.chosen["window_to"]]
         if any(window):
@@ -182,16 +182,16 @@ class Desk:
     """All items of a run, and the one thread that reads and computes: nothing competes with it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.items, self.ended = folder, dict[int, Item](), Event()
+        self.folder, self.items, self.ended = folder, dict[int, Dropped](), Event()
         self._thread = ThreadPoolExecutor(1)
 
-    def add(self, by: Path | None) -> Item:
+    def add(self, by: Path | None) -> Dropped:
         """A new item, of unknowns if a calibration is given."""
         number = len(self.items) + 1
-        self.items[number] = Item(number, self.folder / str(number), by, self.ended)
+        self.items[number] = Dropped(number, self.folder / str(number), by, self.ended)
         return self.items[number]
 
-    def start(self, item: Item, work: Callable[[], None]) -> None:
+    def start(self, item: Dropped, work: Callable[[], None]) -> None:
         """Let the thread do work of an item."""
         item.state = "waiting"
         self._thread.submit(item.run, work)
