@@ -42,7 +42,7 @@ def app(parameters: Parameters) -> str:
         if "path" in BLENDS[block.kind]:
             features = read_features(GEODESICS, series, chosen)
     runs = NestedRuns.of(
-        len(series.concentrations), block.members, inner, device, CHECKPOINTS / "decoders"
+        len(series.concentrations), block, inner, device, CHECKPOINTS / "decoders"
     )
     left_out = () if runs.inner is None else tuple(f.left_out for f in runs.inner.folds)
     learned.require_inner(METRIC, left_out)
