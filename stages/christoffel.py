@@ -5,7 +5,7 @@ from stages.command import progress, stage
 from stages.paths import CHRISTOFFEL, DEVICE, METRIC, METRICS, SHARED, SPECTRA
 
 
-@stage("christoffel", also=("engine", "memory_mb"))
+@stage("christoffel", also=("preset", "engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
     """Evaluate Christoffel symbols and ln sqrt(g) on the grid, and check them in float64."""
     import torch
@@ -16,8 +16,13 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.stored import write_grids
-    from geonode.geometry.verification import GridCheck, error_statistics, metric_statistics
-    from geonode.learning.folds import fold_names
+    from geonode.geometry.verification import (
+        CheckedGrid,
+        GridCheck,
+        error_statistics,
+        metric_statistics,
+    )
+    from geonode.learning.folds import fold_names, path_wavelengths
     from geonode.spectra.series import read_series
     from geonode.storage.document import write_json
     from geonode.storage.lineage import consistent_artifacts
@@ -35,9 +40,12 @@ def app(parameters: Parameters) -> str:
         tolerance=block.expansion_tolerance,
         largest_degree=block.largest_degree,
     )
+    kind, wanted = parameters.decoders.kind, parameters.decoders.wavelengths
+    chosen = path_wavelengths(len(wavelengths), kind, wanted)
+    models = learned.wanted(chosen is not None)
     with (
         open_engine(parameters.engine, SHARED) as engine,
-        progress("evaluating grids", source.models) as report,
+        progress("evaluating grids", len(models)) as report,
     ):
         checked = write_grids(
             CHRISTOFFEL,
@@ -45,17 +53,20 @@ def app(parameters: Parameters) -> str:
             uniform_nodes(block.resolution, device.place, device.geometry),
             learned,
             series,
+            chosen=chosen,
             check=GridCheck(metric, wavelengths, block.check_positions, block.tolerance),
             report=report,
             engine=engine,
             made_from=made_from,
         )
     names = fold_names(series.concentrations)
-    of_folds = {name: checked[fold :: len(names)] for fold, name in enumerate(names)}
+    of_folds: dict[str, list[CheckedGrid]] = {}
+    for model, grid in zip(models, checked, strict=True):
+        of_folds.setdefault(names[learned.index(model)[1]], []).append(grid)
     write_json(
         METRICS / "christoffel.json",
         {
-            "models": source.models,
+            "models": len(models),
             "resolution": block.resolution,
             "wavelengths": len(series.wavelengths),
             "network_calls_per_model": source.calls,
@@ -64,7 +75,7 @@ def app(parameters: Parameters) -> str:
             "christoffel_error": error_statistics([grid.symbol for grid in checked]),
         },
     )
-    return f"{source.models} grids, {source.calls} network calls each -> {CHRISTOFFEL}"
+    return f"{len(models)} grids, {source.calls} network calls each -> {CHRISTOFFEL}"
 
 
 if __name__ == "__main__":

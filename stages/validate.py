@@ -38,8 +38,10 @@ def app(parameters: Parameters) -> str:
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS, DECODERS):
         model = SpectralModel.read(DATA)
         series = model.series
-        features = read_features(GEODESICS, series, model.blend.training)
-    found = by_model(replace(model, features=features))
+        if "path" in model.blend.decoders:
+            features = read_features(GEODESICS, series, model.blend.training)
+            model = replace(model, features=features)
+    found = by_model(model)
     ours, published = found[GEONODE], found.get(PUBLISHED)
     with progress("predicting with the baselines", 2 * len(series.concentrations)) as report:
         classical = by_baselines(series, report)

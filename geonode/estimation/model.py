@@ -18,9 +18,9 @@ from geonode.errors import SpectraError
 from geonode.estimation.model_store import ModelStore, key_of
 from geonode.estimation.rows import series_of
 from geonode.geometry.learned import LearnedMetrics
-from geonode.learning.blend import BLENDS, Blend, fit_blend, training_steps
+from geonode.learning.blend import Blend, fit_blend, training_steps
 from geonode.learning.context import NestedRuns
-from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
+from geonode.learning.folds import Fold, leave_one_out, path_wavelengths
 from geonode.learning.metric_learning import learn
 from geonode.learning.path_features import features_to, path_features
 from geonode.learning.predicted import Predicted
@@ -210,7 +210,5 @@ def _features(
     learned: LearnedMetrics, series: Series, decoders: DecodersParameters
 ) -> Features | None:
     """Features of all geodesics between levels; None for the posterior alone."""
-    if "path" not in BLENDS[decoders.kind]:
-        return None
-    chosen = training_wavelengths(len(series.axis), decoders.wavelengths)
-    return path_features(learned, series, chosen)
+    chosen = path_wavelengths(len(series.axis), decoders.kind, decoders.wavelengths)
+    return None if chosen is None else path_features(learned, series, chosen)

@@ -1,8 +1,9 @@
-"""The artifact of solved geodesics: every (source, target, wavelength) of every model.
+"""The artifact of solved geodesics: every ordered pair of levels.
 
-Later stages read only the path features, which are stored at the wavelengths that decoders are
-trained at. First velocities, residuals and trajectories are stored at every wavelength for people;
-the report draws a few of them.
+Solved is what is read. Path features of every (member, fold) are what decoders are trained on, at
+their wavelengths. First velocities, residuals, status and trajectories are for people: those of the
+metrics of all levels, at every wavelength, of which `geonode geodesic` tells any and the page draws
+a few.
 """
 
 import math
@@ -25,7 +26,7 @@ from geonode.geometry.problem import BoundaryValueProblem, Solution, ordered_pai
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS
 from geonode.geometry.stations import FEATURES
-from geonode.geometry.stored import StoredGrids
+from geonode.geometry.stored import StoredGrids, declare_training
 from geonode.geometry.verification import NetworkErrors, network_errors
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
@@ -33,7 +34,7 @@ from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, Parts
 from geonode.storage.lineage import NOTHING
 
-DIMS = ("member", "fold", "pair", "wavelength")
+DIMS = ("member", "pair", "wavelength")
 # Memory of a row while it is solved in float64: 710 bytes measured by Newton's method, less in
 # closed form. Of every time point there are two copies in float64 and one in float32.
 BYTES_PER_ROW, BYTES_PER_TIME = 800, 20
@@ -73,9 +74,9 @@ class Summary:
     worst: list[tuple[float, tuple[int, ...]]] = field(default_factory=list)
 
     def add(
-        self, at: tuple[int, int], first: int, solution: Solution, errors: NetworkErrors
+        self, at: tuple[int, int], wavelengths: list[int], solution: Solution, errors: NetworkErrors
     ) -> None:
-        """Neighbouring wavelengths of one (member, fold), from the first one on."""
+        """Some wavelengths, by index, of one (member, fold)."""
         missed, residual = ~solution.converged, solution.residual.abs()
         count = int(missed.sum())
         lost = ~(solution.v0.isfinite() & residual.isfinite())
@@ -83,7 +84,7 @@ class Summary:
         largest = sizes.cpu().flatten().topk(min(WORST, count))
         rows = [divmod(row, residual.shape[1]) for row in largest.indices.tolist()]
         worst: list[tuple[float, tuple[int, ...]]] = [
-            (size, (*at, pair, first + wavelength))
+            (size, (*at, pair, wavelengths[wavelength]))
             for size, (pair, wavelength) in zip(largest.values.tolist(), rows, strict=True)
         ]
         found = (residual, errors.endpoint.abs(), errors.drift)
@@ -120,15 +121,16 @@ class Summary:
 
 @dataclass(frozen=True)
 class Geodesics:
-    """What is solved: every ordered pair of levels at every wavelength for every (member, fold).
+    """What is solved: every ordered pair of levels, of the metrics of all levels at every wavelength.
 
-    First velocities are those of the method, and path features and trajectories follow from them.
+    And of the others at those of path decoders, if there are any. First velocities are those of the method, and path features and trajectories follow from them.
 
     Attributes:
         grids: of the metrics.
         learned: the metrics, to check samples against.
         series: the levels and wavelengths.
-        chosen: indices of the wavelengths at which path features are stored, ascending.
+        chosen: indices of the wavelengths at which path features are stored, ascending; None: no
+            features are wanted, nor the geodesics of folds that leave levels out.
         parameters: the block `geodesics` of the parameters.
         device: where to solve, and in which format.
     """
@@ -136,7 +138,7 @@ class Geodesics:
     grids: StoredGrids
     learned: LearnedMetrics
     series: Series
-    chosen: Int[np.ndarray, "training"]
+    chosen: Int[np.ndarray, "training"] | None
     parameters: GeodesicsParameters
     device: Device
 
@@ -171,7 +173,8 @@ class Geodesics:
             # the inner metrics are not looked at
             outer = replace(self, learned=replace(self.learned, inner=None))
             solver: Recipe[int, Summary] = partial(_Solver, writer.parts, outer)
-            models, cores = range(self.learned.network.models), profile_of(self.device.place).tiles
+            models = self.learned.wanted(self.chosen is not None)
+            cores = profile_of(self.device.place).tiles
             engine.work(solver, models, lambda _, found: summary.join(found), report, cores)
             self._require(summary)
         return summary
@@ -181,30 +184,29 @@ class Geodesics:
         learned, series, chosen = self.learned, self.series, self.chosen
         folds = len(learned.charts)
         source, target = (index.numpy() for index in ordered_pairs(len(series.concentrations)))
-        writer.coordinate("fold", np.arange(folds), units="1", long_name="level left out (index)")
         unit = series.labels["concentration_unit"]
         for name, index in (("source", source), ("target", target)):
             writer.coordinate(
                 name, series.concentrations[index], units=unit, long_name=name, dims=("pair",)
             )
-        units, axis = series.labels["axis_unit"], series.labels["axis"]
-        writer.coordinate(
-            "training", series.axis[chosen], units=units, long_name=f"{axis} of the decoders"
-        )
-        shape = (learned.members, folds, len(source), len(series.axis))
+        shape = (learned.members, len(source), len(series.axis))
         writer.mapped("v0", DIMS, shape, "float64", units="1", long_name="initial velocity x'(0)")
         writer.mapped(
             "residual", DIMS, shape, "float64", units="1", long_name="x(1) minus the target"
         )
         writer.mapped("status", DIMS, shape, "uint8", units="1", long_name="0 where converged")
-        writer.mapped(
-            "features",
-            (*DIMS[:3], "training", "feature"),
-            (*shape[:3], len(chosen), len(FEATURES)),
-            "float32",
-            units="1",
-            long_name=", ".join(FEATURES),
-        )
+        if chosen is not None:
+            said = "level left out (index)"
+            writer.coordinate("fold", np.arange(folds), units="1", long_name=said)
+            declare_training(writer, series, chosen)
+            writer.mapped(
+                "features",
+                ("member", "fold", "pair", "training", "feature"),
+                (learned.members, folds, len(source), len(chosen), len(FEATURES)),
+                "float32",
+                units="1",
+                long_name=", ".join(FEATURES),
+            )
         if time_points := self.parameters.time_points:
             times = np.linspace(0, 1, time_points)
             writer.coordinate("time", times, units="1", long_name="affine parameter")
@@ -215,7 +217,7 @@ class Geodesics:
                 "float32",
                 units="1",
                 long_name="charted concentration x(t)",
-                block_dims=2,
+                block_dims=1,
             )
 
     def _require(self, summary: Summary) -> None:
@@ -262,7 +264,7 @@ class _Solver:
         self._times = on_device(np.linspace(0, 1, wanted.parameters.time_points), place, dtype)
         self._metric = learned.metric(device.reference)
         self._tables = [parts.mapped(name) for name in ("v0", "residual", "status")]
-        self._features = parts.mapped("features")
+        self._features = None if wanted.chosen is None else parts.mapped("features")
 
     def __call__(self, model: int, report: Progress) -> Summary:
         """Solve all geodesics of a model; on a card that is short of memory some at a time."""
@@ -275,12 +277,15 @@ class _Solver:
             self._memory //= 2
 
     def _solve(self, model: int) -> Summary:
-        parameters, chosen = self._wanted.parameters, self._wanted.chosen
-        index = self._wanted.learned.index(model)
+        parameters, index = self._wanted.parameters, self._wanted.learned.index(model)
+        whole = index[1] == len(self._wanted.learned.charts) - 1
+        chosen = np.arange(0) if self._wanted.chosen is None else self._wanted.chosen
+        # of the columns of the grid, in the series
+        axis = np.arange(len(self._wavelengths)) if whole else chosen
         summary = Summary(parameters.method)
         problem = BoundaryValueProblem.all_pairs(self._positions[index[1]])
         pairs = len(problem.source)
-        grid = self._wanted.grids.grid(index, self._like)
+        grid = self._wanted.grids.grid(model, self._like)
         width = grid.log_sqrt.shape[1]
         of_grid = TABLES * len(grid.positions) * self._like.itemsize
         row = BYTES_PER_ROW + BYTES_PER_TIME * parameters.time_points
@@ -294,24 +299,24 @@ class _Solver:
         trajectories = np.empty((pairs, width, parameters.time_points), dtype=np.float32)
         for block in torch.arange(width).split(self._memory // column):
             columns = slice(int(block[0]), int(block[-1]) + 1)
-            wavelengths = self._wavelengths[columns]
+            wavelengths = self._wavelengths[axis[columns]]
             closed_form = ClosedForm(grid.at_wavelengths(columns))
             solution = METHODS[parameters.method](closed_form, problem, parameters)
             missed = (~solution.converged).to(torch.uint8)
             found = (solution.v0, solution.residual, missed)
-            for table, part in zip(self._tables, found, strict=True):
-                table[(*index, slice(None), columns)] = part.cpu()
-            if parameters.time_points:
+            for table, part in zip(self._tables if whole else (), found, strict=whole):
+                table[index[0], :, columns] = part.cpu()
+            if whole and parameters.time_points:
                 positions = closed_form.trajectories(problem, solution.v0, self._times)
                 trajectories[:, columns] = positions.float().cpu()
-            places = slice(*np.searchsorted(chosen, (columns.start, columns.stop)).tolist())
-            if places.start < places.stop:
-                inside = torch.from_numpy(chosen[places] - columns.start).to(self._like.device)
+            _, places, here = np.intersect1d(chosen, axis[columns], return_indices=True)
+            if self._features is not None and len(places):
+                inside = torch.from_numpy(here).to(self._like.device)
                 stations = ClosedForm(closed_form.grid.at_wavelengths(inside)).stations(
                     problem.stations, wavelengths[inside]
                 )
                 _, features = stations.every_path(solution.v0[:, inside])
-                self._features[(*index, slice(None), places)] = features.cpu()
+                self._features[index][:, places] = features.cpu()
             errors = network_errors(
                 self._metric[model],
                 closed_form,
@@ -321,11 +326,12 @@ class _Solver:
                 rows=math.ceil(parameters.check_rows * len(block) / width),
                 seed=model,
             )
-            summary.add(index, columns.start, solution, errors)
-        if parameters.time_points:
-            self._parts.write("trajectory", index, trajectories)
+            summary.add(index, axis[columns].tolist(), solution, errors)
+        if whole and parameters.time_points:
+            self._parts.write("trajectory", index[:1], trajectories)
         for table in (*self._tables, self._features):
-            table.flush()
+            if table is not None:
+                table.flush()
         return summary
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from geonode.geometry.problem import ordered_pairs
 from geonode.spectra.series import level_names
 
+
 @dataclass(frozen=True)
 class Fold:
     """One fold of a series.
@@ -150,6 +151,18 @@ class Standardisation:
     ) -> Float[np.ndarray, "level wavelength"]:
         """Spectra scaled to zero mean and unit deviation."""
         return (spectra - self.mean) / self.deviation
+
+
+def path_wavelengths(
+    count: int, kind: str, wanted: int | None
+) -> Int[np.ndarray, "training"] | None:
+    """Indices of the wavelengths at which path decoders are trained; None where there are none.
+
+    Args:
+        count: number of wavelengths of the series.
+        kind, wanted: the parameters `decoders.kind` and `decoders.wavelengths`.
+    """
+    return None if kind == "posterior" else training_wavelengths(count, wanted)
 
 
 def training_wavelengths(count: int, wanted: int | None) -> Int[np.ndarray, "training"]:

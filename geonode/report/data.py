@@ -174,10 +174,10 @@ def edges(centres: Float[np.ndarray, "cell"]) -> Float[np.ndarray, "2 cell"]:
 def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
     artifact = open_artifact(path)
     position = artifact["position"]
-    members, folds, *_ = artifact.describe("ln_sqrt_g").shape
+    members = artifact.describe("ln_sqrt_g").shape[0]
     rows, columns = sample(len(position), MAP_ROWS), sample(len(series.axis), MAP_COLUMNS)
     log_sqrt, symbol = (
-        _mean(artifact, name, members, folds - 1, np.ix_(rows, columns))
+        _mean(artifact, name, members, np.ix_(rows, columns))
         for name in ("ln_sqrt_g", "christoffel")
     )
     low, high = edges(chart.concentration(position[rows]))
@@ -192,9 +192,9 @@ def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
     return pd.DataFrame(by_level([*map(str, rows)], along, values, "row"))
 
 
-def _mean(artifact: Artifact, name: str, members: int, fold: int, kept: Any) -> np.ndarray:
-    """Mean over the members of a part of an array of one fold."""
-    parts = [artifact.read(name, (member, fold))[kept] for member in range(members)]
+def _mean(artifact: Artifact, name: str, members: int, kept: Any) -> np.ndarray:
+    """Mean over the members of a part of an array."""
+    parts = [artifact.read(name, (member,))[kept] for member in range(members)]
     return np.mean(parts, axis=0, dtype=float)
 
 
@@ -208,7 +208,7 @@ def _read_paths(path: Path, series: Series, chart: Chart, names: list[str]) -> p
     places = (np.arange(wanted) + 0.5) / wanted * (len(series.axis) - 1)  # away from the ends
     chosen = np.unique(places.round().astype(int))
     members = int(artifact.attributes["members"])
-    positions = _mean(artifact, "trajectory", members, len(levels), np.s_[:, chosen])
+    positions = _mean(artifact, "trajectory", members, np.s_[:, chosen])
     source, target = (np.searchsorted(levels, artifact[name]) for name in ("source", "target"))
     ends = chart.position(levels)[np.stack([source, target], axis=-1)]
     flat = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * times

@@ -24,7 +24,7 @@ LEARNED = small_metrics(SERIES)
 CHOSEN = np.array([0, 2, 4])
 CORES = "geonode.compute.profile.usable_cores"
 PAIRS = LEVELS * (LEVELS - 1)
-SHAPE = (MEMBERS, LEVELS + 1, PAIRS, WAVELENGTHS)
+COUNT = MEMBERS * PAIRS * (LEVELS * len(CHOSEN) + WAVELENGTHS)
 DOUBLE = Device("cpu", "test", torch.float32, torch.float64)
 SINGLE = Device("cpu", "test", torch.float32, torch.float32)
 
@@ -32,10 +32,9 @@ SINGLE = Device("cpu", "test", torch.float32, torch.float32)
 def stored(path, resolution=200, learned=LEARNED):
     """Grids of some metrics, read back."""
     source = DirectSource(learned.metric(CPU), torch.from_numpy(SERIES.wavelengths))
-    write_grids(
-        path, source.grid, nodes(resolution), learned, SERIES, check=lambda model, grid: None
-    )
-    return StoredGrids(path, learned, SERIES)
+    options = {"chosen": CHOSEN, "check": lambda *one: None}
+    write_grids(path, source.grid, nodes(resolution), learned, SERIES, **options)
+    return StoredGrids(path, learned, SERIES, CHOSEN)
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +54,10 @@ def parameters(tolerance=1e-6, **others):
     return GeodesicsParameters(tolerance=tolerance, **block | others)
 
 
-def solve(path, grids, block, device=DOUBLE, learned=LEARNED, report=lambda units: None):
-    return Geodesics(grids, learned, SERIES, CHOSEN, block, device).solve(path, report)
+def solve(
+    path, grids, block, device=DOUBLE, learned=LEARNED, report=lambda units: None, chosen=CHOSEN
+):
+    return Geodesics(grids, learned, SERIES, chosen, block, device).solve(path, report)
 
 
 def contents(path):
@@ -76,38 +77,49 @@ def test_what_is_solved_is_read(grids, whole):
     path, summary, told = whole
     assert told == [1] * 10
     features, found = read_features(path, SERIES, CHOSEN), contents(path)
-    assert (features.shape, features.dtype) == ((*SHAPE[:3], 3, 5), np.float32)
+    assert (features.shape, features.dtype) == ((MEMBERS, LEVELS + 1, PAIRS, 3, 5), np.float32)
     assert not features.flags.writeable
     wavelengths, residuals = torch.from_numpy(SERIES.wavelengths), []
     for member, fold in ((0, 0), (1, 2), (0, 4)):
-        closed_form = ClosedForm(grids.grid((member, fold), torch.empty(0).double()))
+        model = member * (LEVELS + 1) + fold
+        closed_form = ClosedForm(grids.grid(model, torch.empty(0).double()))
         stations = torch.from_numpy(LEARNED.positions(SERIES.concentrations)[fold])
         problem = BoundaryValueProblem.all_pairs(stations)
         one = closed_form.solve(problem, 1e-6)
-        times = torch.linspace(0, 1, 5, dtype=torch.float64)
-        expected = {
-            "v0": one.v0,
-            "residual": one.residual,
-            "features": closed_form.stations(stations, wavelengths)
-            .every_path(one.v0)[1][:, CHOSEN]
-            .float(),
-            "trajectory": closed_form.trajectories(problem, one.v0, times).float(),
-        }
-        for name, values in expected.items():
-            np.testing.assert_array_equal(found[name][member, fold], values)
         residuals.append(float(one.residual.abs().max()))
+        whole_axis = fold == LEVELS
+        at = wavelengths if whole_axis else wavelengths[CHOSEN]
+        every = closed_form.stations(stations, at).every_path(one.v0)[1].float()
+        every = every[:, CHOSEN] if whole_axis else every
+        np.testing.assert_array_equal(features[member, fold], every)
+        if whole_axis:
+            times = torch.linspace(0, 1, 5, dtype=torch.float64)
+            paths = closed_form.trajectories(problem, one.v0, times).float()
+            expected = {"v0": one.v0, "residual": one.residual, "trajectory": paths}
+            for name, values in expected.items():
+                np.testing.assert_array_equal(found[name][member], values)
     assert not found["status"].any()
     np.testing.assert_array_equal(found["training"], SERIES.axis[CHOSEN])
     for name, index in zip(("source", "target"), ordered_pairs(LEVELS), strict=True):
         np.testing.assert_array_equal(found[name], SERIES.concentrations[index])
     np.testing.assert_array_equal(found["time"], [0, 0.25, 0.5, 0.75, 1])
-    assert (summary.geodesics, summary.unconverged) == (np.prod(SHAPE), 0)
-    assert summary.evaluations == 2 * np.prod(SHAPE)
+    assert (summary.geodesics, summary.unconverged) == (COUNT, 0)
+    assert summary.evaluations == 2 * COUNT
     assert summary.checked_on_network == 10 * 20
     assert max(residuals) <= summary.residual_max <= 1e-9
     assert 0 < summary.endpoint_error_max <= 3e-7  # grids are stored in float32
     assert 0 < summary.speed_drift_max <= 3e-7
-    assert summary.metrics()["geodesics"] == 600
+    assert summary.metrics()["geodesics"] == COUNT
+
+
+def test_without_path_decoders_geodesics_of_all_levels_alone_are_solved(tmp_path, grids, whole):
+    path = tmp_path / "geodesics.zarr"
+    summary = solve(path, grids, parameters(), chosen=None)
+    assert summary.geodesics == MEMBERS * PAIRS * WAVELENGTHS
+    found, expected = contents(path), contents(whole[0])
+    assert expected.keys() - found.keys() == {"features", "training", "fold"}
+    for name, values in found.items():
+        np.testing.assert_array_equal(values, expected[name])
 
 
 def test_float32_geometry_and_no_trajectories(tmp_path, grids, whole):
@@ -129,7 +141,7 @@ def test_geodesics_that_miss_leave_an_older_artifact_as_it_was(tmp_path, grids, 
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     row = r"[0-9]+ to [0-9]+ ppb at [0-9.]+ nm \(member [01], fold [0-4]\): [0-9.]+e-1[0-9]"
     message = (
-        r"[0-9]+ of 600 geodesics miss their target by more than 1e-300, expected at most 0\. "
+        r"[0-9]+ of 408 geodesics miss their target by more than 1e-300, expected at most 0\. "
         rf"Worst: {row}; {row}; {row}\. Raise .*--allow-unconverged"
     )
     with pytest.raises(GeometryError, match=message) as caught:
@@ -144,7 +156,7 @@ def test_a_grid_that_is_too_coarse_or_of_other_metrics_is_refused(tmp_path, grid
     sharp, other = small_metrics(SERIES, gain=3.0), small_metrics(SERIES, seed=1)
     coarse = stored(tmp_path / "grids.zarr", 12, sharp)
     path = tmp_path / "geodesics.zarr"
-    with pytest.raises(GeometryError, match=r"of 600 geodesics miss .*Raise christoffel\.resoluti"):
+    with pytest.raises(GeometryError, match=r"of 408 geodesics miss .*Raise christoffel\.resoluti"):
         solve(path, coarse, parameters(time_points=0), device, sharp)
     with pytest.raises(GeometryError, match=r"on the network, expected at most .*write the grid"):
         solve(path, grids, parameters(time_points=0), device, other)
@@ -187,8 +199,8 @@ def test_a_card_short_of_memory_takes_fewer_wavelengths_and_finds_the_same(
     failed = sum(count > most for count in rows)
     assert failed > 0
     assert max(rows[failed:]) <= most  # nor is it tried with the next model
-    assert (told, sum(rows[failed:])) == ([1] * 10, 600)
-    assert (summary.geodesics, summary.evaluations) == (600, 1200)
+    assert (told, sum(rows[failed:])) == ([1] * 10, COUNT)
+    assert (summary.geodesics, summary.evaluations) == (COUNT, 2 * COUNT)
     assert_same(path, contents(whole[0]))
     assert len(caplog.messages) == failed
     assert caplog.messages[0].startswith("CUDA out of memory. Tried to allocate 2 GiB.; solving")
@@ -203,7 +215,7 @@ def test_an_iterative_method_finds_the_same_velocities(tmp_path, grids, whole):
     path = tmp_path / "iterative.zarr"
     summary = solve(path, grids, parameters(method="newton", steps=10))
     assert (summary.method, summary.unconverged) == ("newton", 0)
-    assert summary.evaluations > 600 * 2 * 10 * 4  # two shots of 10 steps of 4 stages at least
+    assert summary.evaluations > COUNT * 2 * 10 * 4  # two shots of 10 steps of 4 stages at least
     assert summary.endpoint_error_max <= 1e-5
     expected, found = contents(whole[0]), contents(path)
     assert 0 < abs(found["v0"] - expected["v0"]).max() <= 1e-5
@@ -230,16 +242,16 @@ def clumsy(misses):
 
 
 def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypatch):
-    """Three of the model (1, 2), one of them in the second block of its wavelengths."""
+    """Three of the model (1, 4), one of them in the second block of its wavelengths."""
     monkeypatch.setattr(CORES, lambda: 1)  # the method counts its calls
-    misses = {14: [(0, 1, 0.1), (4, 0, 0.2)], 15: [(4, 0, 0.3)]}
+    misses = {10: [(0, 1, 0.1), (4, 0, 0.2)], 11: [(4, 0, 0.3)]}
     monkeypatch.setattr(solved, "TABLES", 180)  # 288 kB a wavelength: 1 MB is enough for three
     monkeypatch.setitem(METHODS, "newton", clumsy(misses))
     path, device = tmp_path / "geodesics.zarr", replace(DOUBLE, memory_mb=1)
     message = (
-        r"3 of 600 geodesics .*expected at most 2\. Worst: 10 to 20 ppb at 405\.196 nm "
-        r"\(member 1, fold 2\): 3\.0e-01; 10 to 20 ppb at 400 nm \(member 1, fold 2\): 2\.0e-01; "
-        r"0 to 10 ppb at 401 nm \(member 1, fold 2\): 1\.0e-01\. Raise"
+        r"3 of 408 geodesics .*expected at most 2\. Worst: 10 to 20 ppb at 405\.196 nm "
+        r"\(member 1, fold 4\): 3\.0e-01; 10 to 20 ppb at 400 nm \(member 1, fold 4\): 2\.0e-01; "
+        r"0 to 10 ppb at 401 nm \(member 1, fold 4\): 1\.0e-01\. Raise"
     )
     block = {"method": "newton", "check_rows": 60, "time_points": 0}
     with pytest.raises(GeometryError, match=message):
@@ -250,8 +262,8 @@ def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypa
     assert summary.residual_max == pytest.approx(0.3, abs=1e-6)
     assert summary.endpoint_error_max <= 3e-7  # of those that have converged
     found = contents(path)
-    assert found["status"].sum() == found["status"][1, 2, [0, 4, 4], [1, 0, 3]].sum() == 3
-    assert found["residual"][1, 2, 4, 0] == pytest.approx(0.2, abs=1e-6)
+    assert found["status"].sum() == found["status"][1, [0, 4, 4], [1, 0, 3]].sum() == 3
+    assert found["residual"][1, 4, 0] == pytest.approx(0.2, abs=1e-6)
     monkeypatch.setattr(solved, "TABLES", 700)
     with pytest.raises(GeometryError, match=r"memory_mb: found 1 MB .* 1\.1\d MB of one"):
         solve(path, grids, parameters(**block), device)

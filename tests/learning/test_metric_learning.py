@@ -22,9 +22,7 @@ SERIES = Series(
     LEVELS, np.linspace(400, 700, 11), spectra(5, 11), Chart.of("linear", None, LEVELS), LABELS
 )
 BENT = replace(SERIES, signal=np.sin(np.log(LEVELS)[:, None] / 3 + SERIES.axis / 100))
-RUNS = NestedRuns.of(
-    5, metric_parameters(members=2), InnerParameters(members=1, levels=None), CPU
-)
+RUNS = NestedRuns.of(5, metric_parameters(members=2), InnerParameters(members=1, levels=None), CPU)
 
 
 def parameters(**changes):

@@ -127,8 +127,8 @@ class Run:
     def _write_grids(self):
         """Member m has ln sqrt(g) = a x + m."""
         nodes = np.linspace(-1.0, 1.0, 33)
-        shape = (self.members, len(self.levels) + 1, len(nodes), self.wavelengths)
-        member = np.arange(self.members)[:, None, None, None]
+        shape = (self.members, len(nodes), self.wavelengths)
+        member = np.arange(self.members)[:, None, None]
         grids = {
             "ln_sqrt_g": np.broadcast_to(SLOPE * nodes[:, None] + member, shape),
             "christoffel": np.full(shape, SLOPE),
@@ -147,7 +147,7 @@ class Run:
         ends = np.exp(SLOPE * self.series.positions)
         times = np.linspace(0.0, 1.0, self.times)
         paths = np.log(ends[source, None] + times * (ends[target] - ends[source])[:, None]) / SLOPE
-        shape = (self.members, count + 1, len(pairs), self.wavelengths)
+        shape = (self.members, len(pairs), self.wavelengths)
         attributes = {"members": self.members, "made_from": self._made_from(2)}
         with self.series.artifact_writer(self.artifacts[2], attributes) as writer:
             levels = np.array(self.levels)
@@ -221,15 +221,15 @@ class Run:
 
 
 def _write_blocks(writer, name, dims, values):
-    """Values of every member and fold, one block each."""
+    """Values of every member, one block each."""
     writer.stored_blocks(
         name,
-        ("member", "fold", *dims),
+        ("member", *dims),
         values.shape,
         "float32",
         units="1",
         long_name=name,
-        block_dims=2,
+        block_dims=1,
     )
-    for index in np.ndindex(values.shape[:2]):
+    for index in np.ndindex(values.shape[:1]):
         writer.parts.write(name, index, values[index].astype("float32"))
