@@ -25,6 +25,7 @@ def app(parameters: Parameters) -> str:
         PUBLISHED,
         by_baselines,
         by_calibrations,
+        by_kind,
         by_model,
         estimate_left_out,
         metric_csv,
@@ -66,11 +67,13 @@ def app(parameters: Parameters) -> str:
         "calibrations": {
             name: _without(asdict(one.concentrations), "q2") for name, one in calibrations.items()
         },
+        "kinds": by_kind(model, found),
         "published_method": published and _without(published.scores, "folds", *MEANS),
     }
     write_json(METRICS / "validate.json", content)
     write_json(METRICS / "summary.json", _summary(content))
     write_text(PLOTS / "predictions.csv", ours.csv())
+    write_text(PLOTS / "wavelengths.csv", ours.by_wavelength())
     write_text(PLOTS / "posterior.csv", estimated.csv())
     write_text(PLOTS / "metric_posterior.csv", metric_csv(model))
     pooled = "undefined" if scores["pooled_r2"] is None else f"{scores['pooled_r2']:.4f}"

@@ -39,7 +39,7 @@ from geonode.posterior.prior import packaged_prior
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, level_names
 
-GEONODE, PUBLISHED = "geonode", "published method"
+GEONODE, PUBLISHED, POSTERIOR = "geonode", "published method", "posterior alone"
 CHOSEN = "baseline chosen inside"
 """Names of methods beside those of the registries `BASELINES` and `CALIBRATIONS`."""
 
@@ -201,6 +201,24 @@ class Evaluation:
         assert self.estimates is not None
         return ConcentrationScores.of(self.series.concentrations, self.estimates)
 
+    def by_wavelength(self) -> str:
+        """RMSE and R2 over the left-out levels at every wavelength, as a table.
+
+        R2 is 1 - sum of squared errors / sum of squared deviations from the mean of the levels;
+        empty where the levels do not differ.
+        """
+        assert self.spectra is not None
+        signal = self.series.signal
+        errors = np.square(self.spectra - signal)
+        total = np.square(signal - signal.mean(0)).sum(0)
+        varied = np.where(np.ptp(signal, axis=0) > 0, total, np.nan)
+        columns = {
+            "wavelength": self.series.axis,
+            "rmse": np.sqrt(errors.mean(0)),
+            "r2": 1 - errors.sum(0) / varied,
+        }
+        return csv_text(pd.DataFrame(columns))
+
     def csv(self) -> str:
         """Measured and predicted spectrum of every level, with the half width of the band."""
         assert self.spectra is not None and self.band is not None  # of a model
@@ -273,11 +291,34 @@ def classical(series: Series, report: Progress = silent) -> dict[str, Evaluation
 
 
 def by_model(model: SpectralModel) -> dict[str, Evaluation]:
-    """A trained model, which also answers as the published method if it has path decoders."""
+    """A trained model, which also answers by each kind of its decoders alone."""
     found = {GEONODE: model.left_out()}
-    if "path" in model.blend.decoders:
-        found[PUBLISHED] = model.left_out("path")
+    for name, kind in ((PUBLISHED, "path"), (POSTERIOR, "posterior")):
+        if kind in model.blend.decoders:
+            found[name] = model.left_out(kind)
     return {name: Evaluation.of(model.series, one) for name, one in found.items()}
+
+
+def by_kind(model: SpectralModel, found: dict[str, Evaluation]) -> dict[str, dict[str, Any]]:
+    """RMSE of every left-out level by the blend and by each kind alone, and the weight of paths.
+
+    Args:
+        model: a trained model.
+        found: what `by_model` found of it.
+
+    Returns:
+        By name of a level, `blend`, `posterior` and `path` (unit of the spectra; None for a kind
+        that the model lacks) and `weight_of_paths`, from 0 to 1.
+    """
+    kinds = {"blend": GEONODE, "posterior": POSTERIOR, "path": PUBLISHED}
+    levels = {kind: found[name].scores["folds"] for kind, name in kinds.items() if name in found}
+    return {
+        name: {kind: levels[kind][name]["rmse"] if kind in levels else None for kind in kinds}
+        | {"weight_of_paths": weight}
+        for name, weight in zip(
+            level_names(model.series.concentrations), model.blend.weights_of_paths[:-1], strict=True
+        )
+    }
 
 
 @dataclass(frozen=True)

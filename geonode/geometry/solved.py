@@ -121,9 +121,11 @@ class Summary:
 
 @dataclass(frozen=True)
 class Geodesics:
-    """What is solved: every ordered pair of levels, of the metrics of all levels at every wavelength.
+    """What is solved: every ordered pair of levels.
 
-    And of the others at those of path decoders, if there are any. First velocities are those of the method, and path features and trajectories follow from them.
+    Of the metrics of all levels at every wavelength, of the others at those of path decoders, if
+    there are any. First velocities are those of the method, and path features and trajectories
+    follow from them.
 
     Attributes:
         grids: of the metrics.

@@ -1,7 +1,7 @@
 """The artifact of grids: ln sqrt(g) and Christoffel symbols.
 
-Stored is what is read: the metrics of all levels at every wavelength, for people; those of the folds
-that leave levels out where path decoders are trained, if there are any, as arrays `fold_...`.
+Stored is what is read: the metrics of all levels at every wavelength, for people; and those of the
+folds that leave levels out where path decoders are trained, if there are any, as arrays `fold_...`.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ ARRAYS = {
     "christoffel": "Christoffel symbol d ln sqrt(g) / dx",
 }
 
-Columns = Int[Tensor, "chosen"] | None
+ColumnsOfGrid = Int[Tensor, "chosen"] | None
 """Wavelengths, by index, of the columns of a grid; None: all."""
 
 
@@ -43,7 +43,7 @@ def write_grids(
     series: Series,
     *,
     chosen: Int[np.ndarray, "training"] | None,
-    check: Callable[[int, Grid, Columns], Found],
+    check: Callable[[int, Grid, ColumnsOfGrid], Found],
     report: Progress = silent,
     engine: Engine = LOCAL,
     made_from: Mapping[str, str] = NOTHING,
@@ -145,7 +145,7 @@ class _Writer(Generic[Found]):
         place: torch.device,
         learned: LearnedMetrics,
         chosen: Int[np.ndarray, "training"] | None,
-        check: Callable[[int, Grid, Columns], Found],
+        check: Callable[[int, Grid, ColumnsOfGrid], Found],
     ) -> None:
         self._parts, self._grid_of, self._check = parts, grid_of, check
         self._nodes, self._learned, self._chosen = positions.to(place), learned, chosen

@@ -98,6 +98,12 @@ class Blend:
         )
 
     @property
+    def weights_of_paths(self) -> list[float]:
+        """Weight of path decoders in every fold; 0 without any."""
+        at = [kind == "path" for kind in self.decoders]
+        return [float(weight) for weight in self.weights[:, at].sum(axis=1)]
+
+    @property
     def has_intervals(self) -> bool:
         """Whether predictions have intervals."""
         return self.calibration is not None or "posterior" in self.decoders

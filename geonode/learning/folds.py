@@ -160,7 +160,8 @@ def path_wavelengths(
 
     Args:
         count: number of wavelengths of the series.
-        kind, wanted: the parameters `decoders.kind` and `decoders.wavelengths`.
+        kind: the parameter `decoders.kind`.
+        wanted: the parameter `decoders.wavelengths`.
     """
     return None if kind == "posterior" else training_wavelengths(count, wanted)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from geonode.calibration.methods import INVERSE, estimate_left_out_by
@@ -15,10 +16,12 @@ from geonode.evaluation.baselines import BASELINES, chosen_inside
 from geonode.evaluation.evaluate import (
     CHOSEN,
     GEONODE,
+    POSTERIOR,
     PUBLISHED,
     Evaluation,
     Learned,
     by_baselines,
+    by_kind,
     by_model,
     classical,
     estimate_left_out,
@@ -136,12 +139,34 @@ def test_a_blend_also_answers_as_the_published_method():
     series = small_series(levels=5, wavelengths=9)
     model = SpectralModel.fit(series, tiny(), cpu())
     found = by_model(model)
-    assert list(found) == [GEONODE, PUBLISHED]
+    assert list(found) == [GEONODE, PUBLISHED, POSTERIOR]
     path = model.blend.only("path").left_out(series, model.features)
     np.testing.assert_array_equal(found[PUBLISHED].spectra, path.spectra)
     assert found[PUBLISHED].half_width is None
+    rows, names = by_kind(model, found), ("blend", "path", "posterior")
+    for place, (row, weights) in enumerate(zip(rows.values(), model.blend.weights, strict=False)):
+        assert row["weight_of_paths"] == weights[1]
+        for kind, one in zip(names, found.values(), strict=True):
+            error = one.spectra[place] - series.signal[place]
+            assert row[kind] == pytest.approx(np.sqrt((error**2).mean()))
     alone = replace(model, blend=model.blend.only("posterior"), features=None)
-    assert list(by_model(alone)) == [GEONODE]
+    assert list(by_model(alone)) == [GEONODE, POSTERIOR]
+    kinds = by_kind(alone, by_model(alone)).values()
+    assert {(row["path"], row["weight_of_paths"]) for row in kinds} == {(None, 0.0)}
+
+
+def test_scores_by_wavelength_are_over_levels():
+    series = small_series(levels=5, wavelengths=9)
+    signal = series.signal.copy()
+    signal[:, 3] = 0.25  # no level differs there
+    found = Evaluation(replace(series, signal=signal), signal + np.linspace(0, 0.2, 9))
+    rows = pd.read_csv(io.StringIO(found.by_wavelength()))
+    np.testing.assert_allclose(rows["rmse"], np.linspace(0, 0.2, 9), atol=1e-6)
+    assert rows["r2"].isna().tolist() == [place == 3 for place in range(9)]
+    others = np.delete(signal, 3, axis=1).var(0)
+    np.testing.assert_allclose(
+        rows["r2"].dropna(), 1 - np.delete(np.linspace(0, 0.2, 9), 3) ** 2 / others, rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize(

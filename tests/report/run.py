@@ -205,6 +205,10 @@ class Run:
             "bands": {"400-450": scores},
             "estimation": ESTIMATION | {"levels": dict.fromkeys(names, ESTIMATE)},
             "calibrations": {},
+            "kinds": {
+                name: {"blend": 0.25, "posterior": 0.5, "path": 0.75, "weight_of_paths": 0.375}
+                for name in names
+            },
             "published_method": None,
         }
         counts = {"geodesics": 1000, "unconverged": 0, "checked_on_network": 64}

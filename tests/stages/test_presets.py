@@ -58,10 +58,8 @@ def test_the_published_method_is_nothing_else(pipeline):
 @pytest.mark.slow
 def test_what_no_decoder_reads_is_neither_solved_nor_stored(pipeline):
     found = pipeline("fast")
-    assert (found["christoffel"]["models"], [*found["christoffel"]["metrics"]]) == (
-        1,
-        ["all levels"],
-    )
+    grids = found["christoffel"]
+    assert (grids["models"], [*grids["metrics"]]) == (1, ["all levels"])
     assert found["geodesics"]["geodesics"] == PAIRS * WAVELENGTHS
     assert {*stored("geodesics")} == STORED
     assert {*stored("christoffel")} == {"ln_sqrt_g", "christoffel"}
