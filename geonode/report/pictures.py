@@ -13,6 +13,7 @@ from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import posterior
 from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import EstimateRow
+from geonode.learning.between import Between
 from geonode.posterior.prior import COVERAGE
 from geonode.report.kit import (
     BAND,
@@ -35,13 +36,16 @@ from geonode.report.kit import (
 from geonode.report.series_figures import by_level, spectrum_chart
 from geonode.spectra.series import Series, labelled, level_names
 from geonode.spectra.table import Spectra
-from geonode.wording import number
+from geonode.wording import number, quantity
 
 MOST_SPECTRA = 12
 """Largest number of spectra in one figure."""
 
 BANDS = 4
 """Largest number of spectra drawn with bands; more would hide each other."""
+
+LINES = 5
+"""Largest number of wavelengths whose geodesics are drawn."""
 
 LONGEST_NAME = 20
 _RIGHT = 0.5  # share of a panel beyond which the text of a mode is on its left
@@ -94,6 +98,27 @@ class PredictedSpectra:
             layers.append(marks("area", x, *ends, colour, table="predicted", opacity=BAND))
         chart = alt.layer(*layers).properties(width=620, height=340)
         return Figure("predicted", "predicted spectra over the measured ones", chart, tables)
+
+
+def paths_between(series: Series, found: Between) -> Figure:
+    """Concentration along geodesics at up to `LINES` wavelengths, and along the straight way."""
+    at = sample(len(found.wavelengths), LINES)
+    names = [quantity(value, series.labels["axis_unit"], 4) for value in found.wavelengths[at]]
+    straight = np.linspace(*found.path[0, [0, -1]], len(found.times))
+    tables = {
+        "paths": by_level(names, {"t": found.times}, {"concentration": found.path[at]}, "line"),
+        "straight": {"t": found.times, "concentration": straight},
+    }
+    label = labelled("concentration", series.labels["concentration_unit"])
+    x, y = (
+        x_axis("t", "affine parameter t"),
+        concentration(alt.Y, "concentration", label, series.concentrations),
+    )
+    chart = alt.layer(
+        marks("line", x, y, level_colours("line", names)),
+        marks("line", x, y, table="straight", strokeDash=[6, 4], color=MUTED),
+    ).properties(width=420, height=340)
+    return Figure("geodesic", "concentration along geodesics", chart, tables)
 
 
 def estimates_figure(
