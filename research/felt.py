@@ -1,6 +1,7 @@
 """Seconds that a user waits for commands, in the folder of the pipeline.
 
-`python -m research.felt` prints medians of five turns with quartiles.
+`python -m research.felt` prints medians of five turns with quartiles, and what the seconds of every
+stage are spent on.
 """
 
 import subprocess
@@ -14,8 +15,10 @@ import pandas as pd
 import torch
 import typer
 
+from geonode.storage.record import Record
 from research.draws import Draws
 from research.simulated_series import simulate
+from stages.paths import PIPELINE, RECORDS
 from stages.performance.timing import Quartiles
 
 SIX, ESTIMATE = "data/examples/acetophenone.csv", "geonode -q estimate --calibration"
@@ -41,6 +44,12 @@ def main(turns: Annotated[int, typer.Option(min=1, help="Runs of every command."
             _seconds(given)  # compiles, fills caches
             found = Quartiles.of([_seconds(given) for _ in range(turns)])
             typer.echo(f"{name}: {found} s")
+    typer.echo("stage: imports, start of the device, computation (s; one turn)")
+    for name in PIPELINE:
+        one = Record.read(RECORDS / f"{name}.json")
+        imports, start = one.imports or 0.0, one.device_start or 0.0
+        rest = one.seconds - imports - start
+        typer.echo(f"{name}: {imports:.2f}, {start:.2f}, {rest:.2f}")
 
 
 def _simulated(folder: Path) -> None:

@@ -6,17 +6,18 @@ from typing import Any
 
 from geonode.config import Parameters
 from stages.command import progress, stage
-from stages.paths import DATA, DECODERS, GEODESICS, METRIC, METRICS, PLOTS, SPECTRA
+from stages.paths import DATA, DECODERS, DEVICE, GEODESICS, METRIC, METRICS, PLOTS, SPECTRA
 
 MEANS = ("mean_r2", "undefined_r2")
 """Scores that are not repeated for the published method."""
 
 
-@stage("validate")
+@stage("validate", also=("memory_mb",))
 def app(parameters: Parameters) -> str:
     """Score leave-one-out predictions and compare them with classical baselines."""
     import numpy as np
 
+    from geonode.compute.device import Device
     from geonode.estimation.model import SpectralModel
     from geonode.evaluation.baselines import BASELINES
     from geonode.evaluation.evaluate import (
@@ -36,8 +37,10 @@ def app(parameters: Parameters) -> str:
     from geonode.storage.lineage import consistent_artifacts
     from geonode.ties import first_smallest
 
+    place = Device.read(DEVICE, parameters.memory_mb).reference
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS, DECODERS):
         model = SpectralModel.read(DATA)
+        model = replace(model, blend=model.blend.on(place))
         series = model.series
         if "path" in model.blend.decoders:
             features = read_features(GEODESICS, series, model.blend.training)
@@ -47,7 +50,7 @@ def app(parameters: Parameters) -> str:
     with progress("predicting with the baselines", 2 * len(series.concentrations)) as report:
         classical = by_baselines(series, report)
     with progress("estimating left-out concentrations", len(series.concentrations)) as report:
-        estimated = estimate_left_out(series, report)
+        estimated = estimate_left_out(series, report, place=place)
     calibrations = by_calibrations(series)
     rmse = {name: one.scores["rmse"] for name, one in classical.items()}
     best = BASELINES[int(first_smallest(np.array([rmse[name] for name in BASELINES])))]

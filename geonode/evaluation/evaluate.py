@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float
 
 from geonode.calibration.intervals import Sets, are_held
@@ -35,7 +36,7 @@ from geonode.evaluation.scores import (
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.posterior_decoder import FoldPosterior
 from geonode.learning.predicted import Predicted
-from geonode.posterior.prior import packaged_prior
+from geonode.posterior.prior import CPU, packaged_prior
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, level_names
 
@@ -102,7 +103,10 @@ class LeftOutEstimates:
 
 
 def estimate_left_out(
-    series: Series, report: Progress = silent, given: list[FoldPosterior] | None = None
+    series: Series,
+    report: Progress = silent,
+    given: list[FoldPosterior] | None = None,
+    place: torch.device = CPU,
 ) -> LeftOutEstimates:
     """Estimate every level from its spectrum by the fold without it.
 
@@ -110,14 +114,15 @@ def estimate_left_out(
         series: three levels or more are left in every fold.
         report: called after every level.
         given: what `posteriors_at_knots` found of every fold that leaves one level out; None: it is
-            computed on the CPU.
+            computed.
+        place: device with double precision on which it is.
 
     Raises:
         TrainingError: as `Curve.of`.
     """
     folds = leave_one_out(len(series.concentrations))[:-1]
     if given is None:
-        given = posteriors_at_knots([(series, fold) for fold in folds], packaged_prior())
+        given = posteriors_at_knots([(series, fold) for fold in folds], packaged_prior(place))
     found = in_threads(partial(_left_out, series), zip(folds, given, strict=True), report)
     estimates, densities = zip(*found, strict=True)
     return LeftOutEstimates(series.concentrations, Estimates.joined(estimates), [*densities])

@@ -97,6 +97,11 @@ class Blend:
             predicted, half_widths=factors[fold.index, side], mean_square=residual[fold.index, side]
         )
 
+    def on(self, place: torch.device) -> "Blend":
+        """The blend whose posterior is computed on a device with double precision."""
+        decoders = {kind: one.on(place) for kind, one in self.decoders.items()}
+        return replace(self, decoders=decoders)
+
     @property
     def weights_of_paths(self) -> list[float]:
         """Weight of path decoders in every fold; 0 without any."""

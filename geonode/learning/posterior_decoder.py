@@ -72,8 +72,13 @@ class PosteriorDecoders(Decoders):
         parameters: DecodersParameters,  # noqa: ARG003
         run: TrainingRun,
     ) -> "tuple[PosteriorDecoders, Float[Tensor, 'epoch term model']]":
-        """Posteriors with the prior of the package; the history has no epochs."""
-        return cls(packaged_prior()), torch.zeros(0, 1, len(run.folds))
+        """Posteriors on the device of the run, by the prior of the package, without epochs."""
+        prior = packaged_prior(run.device.reference)
+        return cls(prior), torch.zeros(0, 1, len(run.folds))
+
+    def on(self, place: torch.device) -> "PosteriorDecoders":
+        """The same posteriors, computed on a device with double precision."""
+        return PosteriorDecoders(packaged_prior(place))
 
     def predict(
         self,
