@@ -16,13 +16,8 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.stored import write_grids
-    from geonode.geometry.verification import (
-        CheckedGrid,
-        GridCheck,
-        error_statistics,
-        metric_statistics,
-    )
-    from geonode.learning.folds import fold_names, path_wavelengths
+    from geonode.geometry.verification import GridCheck, error_statistics, metric_statistics
+    from geonode.learning.folds import fold_names
     from geonode.spectra.series import read_series
     from geonode.storage.document import write_json
     from geonode.storage.lineage import consistent_artifacts
@@ -40,9 +35,8 @@ def app(parameters: Parameters) -> str:
         tolerance=block.expansion_tolerance,
         largest_degree=block.largest_degree,
     )
-    kind, wanted = parameters.decoders.kind, parameters.decoders.wavelengths
-    chosen = path_wavelengths(len(wavelengths), kind, wanted)
-    models = learned.wanted(chosen is not None)
+    every = parameters.decoders.kind != "posterior"
+    models = learned.wanted(every)
     with (
         open_engine(parameters.engine, SHARED) as engine,
         progress("evaluating grids", len(models)) as report,
@@ -53,16 +47,15 @@ def app(parameters: Parameters) -> str:
             uniform_nodes(block.resolution, device.place, device.geometry),
             learned,
             series,
-            chosen=chosen,
+            every=every,
             check=GridCheck(metric, wavelengths, block.check_positions, block.tolerance),
             report=report,
             engine=engine,
             made_from=made_from,
         )
     names = fold_names(series.concentrations)
-    of_folds: dict[str, list[CheckedGrid]] = {}
-    for model, grid in zip(models, checked, strict=True):
-        of_folds.setdefault(names[learned.index(model)[1]], []).append(grid)
+    names = names if every else names[-1:]
+    of_folds = {name: checked[fold :: len(names)] for fold, name in enumerate(names)}
     write_json(
         METRICS / "christoffel.json",
         {

@@ -22,16 +22,16 @@ def app(parameters: Parameters) -> str:
     with consistent_artifacts(SPECTRA, METRIC, CHRISTOFFEL) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
-        kind, wanted = parameters.decoders.kind, parameters.decoders.wavelengths
-        chosen = path_wavelengths(len(series.axis), kind, wanted)
-        grids = StoredGrids(CHRISTOFFEL, learned, series, chosen)
+        kind, most = parameters.decoders.kind, parameters.decoders.wavelengths
+        chosen = path_wavelengths(len(series.axis), kind, most)
+        grids = StoredGrids(CHRISTOFFEL, learned, series, chosen is not None)
     models = learned.wanted(chosen is not None)
     with (
         open_engine(parameters.engine, SHARED) as engine,
         progress("solving geodesics", len(models), steady=True) as report,
     ):
-        asked = Geodesics(grids, learned, series, chosen, parameters.geodesics, device)
-        summary = asked.solve(GEODESICS, report, engine, made_from)
+        wanted = Geodesics(grids, learned, series, chosen, parameters.geodesics, device)
+        summary = wanted.solve(GEODESICS, report, engine, made_from)
     write_json(METRICS / "geodesics.json", summary.metrics())
     error = summary.endpoint_error_max
     return f"{summary.geodesics:,} geodesics, endpoint error {error:.1e} -> {GEODESICS}"

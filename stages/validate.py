@@ -39,8 +39,7 @@ def app(parameters: Parameters) -> str:
 
     place = Device.read(DEVICE, parameters.memory_mb).reference
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS, DECODERS):
-        model = SpectralModel.read(DATA)
-        model = replace(model, blend=model.blend.on(place))
+        model = SpectralModel.read(DATA, place)
         series = model.series
         if "path" in model.blend.decoders:
             features = read_features(GEODESICS, series, model.blend.training)

@@ -105,13 +105,6 @@ def test_a_value_that_contradicts_its_preset_is_refused_in_one_line(read, preset
         read({"preset": preset}, {key: value})
 
 
-def test_an_ensemble_of_the_published_method_is_allowed():
-    found = default_parameters(
-        {"preset": "published", "metric.members": 16, "geodesics.method": "dopri5"}
-    )
-    assert (found.metric.members, found.metric.epochs, found.metric.sources) == (16, 500, None)
-
-
 @pytest.mark.parametrize(
     ("changes", "overrides", "message"),
     [

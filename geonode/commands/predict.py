@@ -112,8 +112,7 @@ def predict(
     weight = model.blend.weights_of_paths[-1]
     if as_json:
         about = {"measured_range": model.range, "std": said, "labels": labels}
-        about["weight_of_paths"] = weight
-        echo_json({**about, "out": out and str(out), "spectra": rows})
+        echo_json({**about, "weight_of_paths": weight, "out": out and str(out), "spectra": rows})
         return
     if out is None:
         tell("\n".join(_table(model, rows)))

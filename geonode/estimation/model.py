@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float
 
 from geonode.compute.device import Device, resolve
@@ -22,7 +23,7 @@ from geonode.learning.blend import Blend, fit_blend, training_steps
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, path_wavelengths
 from geonode.learning.metric_learning import learn
-from geonode.learning.path_features import features_to, path_features
+from geonode.learning.path_features import CPU, features_to, path_features
 from geonode.learning.predicted import Predicted
 from geonode.parameters_file import default_parameters
 from geonode.progress import Progress, silent
@@ -56,11 +57,12 @@ class SpectralModel:
 
     @classmethod
     @one_thread()
-    def read(cls, folder: Path) -> "SpectralModel":
+    def read(cls, folder: Path, place: torch.device = CPU) -> "SpectralModel":
         """Model from the artifacts of a pipeline, without features.
 
         Args:
             folder: folder of the artifacts.
+            place: device with double precision that computes the posterior.
 
         Raises:
             MissingArtifactError, CorruptArtifactError: an artifact is absent or damaged.
@@ -69,7 +71,7 @@ class SpectralModel:
         spectra, metric, decoders = (folder / name for name in (SPECTRA, METRIC, DECODERS))
         with consistent_artifacts(spectra, metric, decoders):
             series = read_series(spectra)
-            return cls(series, LearnedMetrics.read(metric), Blend.read(decoders))
+            return cls(series, LearnedMetrics.read(metric), Blend.read(decoders, place))
 
     @classmethod
     @one_thread()

@@ -207,21 +207,12 @@ class Evaluation:
         return ConcentrationScores.of(self.series.concentrations, self.estimates)
 
     def by_wavelength(self) -> str:
-        """RMSE and R2 over the left-out levels at every wavelength, as a table.
-
-        R2 is 1 - sum of squared errors / sum of squared deviations from the mean of the levels;
-        empty where the levels do not differ.
-        """
+        """RMSE and R2 over levels at every wavelength, as a table; no R2 where levels are equal."""
         assert self.spectra is not None
-        signal = self.series.signal
-        errors = np.square(self.spectra - signal)
-        total = np.square(signal - signal.mean(0)).sum(0)
-        varied = np.where(np.ptp(signal, axis=0) > 0, total, np.nan)
-        columns = {
-            "wavelength": self.series.axis,
-            "rmse": np.sqrt(errors.mean(0)),
-            "r2": 1 - errors.sum(0) / varied,
-        }
+        signal, axis = self.series.signal, self.series.axis
+        error = np.square(self.spectra - signal).mean(0)
+        variance = np.where(np.ptp(signal, axis=0) > 0, signal.var(0), np.nan)
+        columns = {"wavelength": axis, "rmse": np.sqrt(error), "r2": 1 - error / variance}
         return csv_text(pd.DataFrame(columns))
 
     def csv(self) -> str:
@@ -305,24 +296,17 @@ def by_model(model: SpectralModel) -> dict[str, Evaluation]:
 
 
 def by_kind(model: SpectralModel, found: dict[str, Evaluation]) -> dict[str, dict[str, Any]]:
-    """RMSE of every left-out level by the blend and by each kind alone, and the weight of paths.
+    """RMSE of every left-out level by each kind of decoder alone, and the weight of paths.
 
-    Args:
-        model: a trained model.
-        found: what `by_model` found of it.
-
-    Returns:
-        By name of a level, `blend`, `posterior` and `path` (unit of the spectra; None for a kind
-        that the model lacks) and `weight_of_paths`, from 0 to 1.
+    Keys are `blend`, `posterior`, `path`, as far as `by_model` found them, and `weight_of_paths`.
     """
     kinds = {"blend": GEONODE, "posterior": POSTERIOR, "path": PUBLISHED}
     levels = {kind: found[name].scores["folds"] for kind, name in kinds.items() if name in found}
+    weights = zip(levels["blend"], model.blend.weights_of_paths, strict=False)
     return {
-        name: {kind: levels[kind][name]["rmse"] if kind in levels else None for kind in kinds}
+        level: {kind: of[level]["rmse"] for kind, of in levels.items()}
         | {"weight_of_paths": weight}
-        for name, weight in zip(
-            level_names(model.series.concentrations), model.blend.weights_of_paths[:-1], strict=True
-        )
+        for level, weight in weights
     }
 
 

@@ -26,7 +26,7 @@ from geonode.geometry.problem import BoundaryValueProblem, Solution, ordered_pai
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.methods import METHODS
 from geonode.geometry.stations import FEATURES
-from geonode.geometry.stored import StoredGrids, declare_training
+from geonode.geometry.stored import StoredGrids
 from geonode.geometry.verification import NetworkErrors, network_errors
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
@@ -200,7 +200,9 @@ class Geodesics:
         if chosen is not None:
             said = "level left out (index)"
             writer.coordinate("fold", np.arange(folds), units="1", long_name=said)
-            declare_training(writer, series, chosen)
+            units, axis = series.labels["axis_unit"], series.labels["axis"]
+            said = f"{axis} of the decoders"
+            writer.coordinate("training", series.axis[chosen], units=units, long_name=said)
             writer.mapped(
                 "features",
                 ("member", "fold", "pair", "training", "feature"),
@@ -287,7 +289,8 @@ class _Solver:
         summary = Summary(parameters.method)
         problem = BoundaryValueProblem.all_pairs(self._positions[index[1]])
         pairs = len(problem.source)
-        grid = self._wanted.grids.grid(model, self._like)
+        grid = self._wanted.grids.grid(index, self._like)
+        grid = grid if whole else grid.at_wavelengths(torch.from_numpy(axis).to(self._like.device))
         width = grid.log_sqrt.shape[1]
         of_grid = TABLES * len(grid.positions) * self._like.itemsize
         row = BYTES_PER_ROW + BYTES_PER_TIME * parameters.time_points
@@ -331,9 +334,10 @@ class _Solver:
             summary.add(index, axis[columns].tolist(), solution, errors)
         if whole and parameters.time_points:
             self._parts.write("trajectory", index[:1], trajectories)
-        for table in (*self._tables, self._features):
-            if table is not None:
-                table.flush()
+        if self._features is not None:
+            self._features.flush()
+        for table in self._tables:
+            table.flush()
         return summary
 
 

@@ -1,7 +1,7 @@
-"""The artifact of grids: ln sqrt(g) and Christoffel symbols.
+"""The artifact of grids: ln sqrt(g) and Christoffel symbols of every (member, fold) that is read.
 
-Stored is what is read: the metrics of all levels at every wavelength, for people; and those of the
-folds that leave levels out where path decoders are trained, if there are any, as arrays `fold_...`.
+Without path decoders nobody reads those of folds that leave levels out; `fold` has its last index
+alone then.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from typing import Generic
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from geonode.compute.device import on_device
@@ -25,14 +25,11 @@ from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, Parts
 from geonode.storage.lineage import NOTHING
 
-DIMS = {"": ("member", "node", "wavelength"), "fold_": ("member", "fold", "node", "training")}
+DIMS = ("member", "fold", "node", "wavelength")
 ARRAYS = {
     "ln_sqrt_g": "ln sqrt(g)",
     "christoffel": "Christoffel symbol d ln sqrt(g) / dx",
 }
-
-ColumnsOfGrid = Int[Tensor, "chosen"] | None
-"""Wavelengths, by index, of the columns of a grid; None: all."""
 
 
 def write_grids(
@@ -42,8 +39,8 @@ def write_grids(
     learned: LearnedMetrics,
     series: Series,
     *,
-    chosen: Int[np.ndarray, "training"] | None,
-    check: Callable[[int, Grid, ColumnsOfGrid], Found],
+    every: bool,
+    check: Callable[[int, Grid], Found],
     report: Progress = silent,
     engine: Engine = LOCAL,
     made_from: Mapping[str, str] = NOTHING,
@@ -56,9 +53,8 @@ def write_grids(
         positions: nodes of the grids.
         learned: where they come from.
         series: for the coordinates.
-        chosen: indices of the wavelengths of path decoders; None: folds are not wanted.
-        check: called with every model, its grid, read again where it was evaluated, and the
-            wavelengths of its columns.
+        every: whether grids of folds that leave levels out are wanted.
+        check: called with every model and its grid, read again, where the grid was evaluated.
         report: called after every grid.
         engine: evaluates, stores and checks.
         made_from: as `consistent_artifacts` yields it.
@@ -73,14 +69,14 @@ def write_grids(
     found: list[Found] = []
     attributes: dict[str, JSON] = {"made_from": {**made_from}}
     with series.artifact_writer(path, attributes) as writer:
-        _declare(writer, positions, learned, series, chosen)
+        _declare(writer, positions, learned, series, every)
         recipe = partial(
             *(_Writer, writer.parts, grid_of, positions.cpu(), positions.device),
-            *(learned, chosen, check),
+            *(learned, every, check),
         )
         engine.work(
             recipe,
-            learned.wanted(chosen is not None),
+            learned.wanted(every),
             lambda _, one: found.append(one),
             report,
             profile_of(positions.device).tiles,
@@ -89,43 +85,19 @@ def write_grids(
 
 
 def _declare(
-    writer: ArtifactWriter,
-    positions: Tensor,
-    learned: LearnedMetrics,
-    series: Series,
-    chosen: Int[np.ndarray, "training"] | None,
+    writer: ArtifactWriter, positions: Tensor, learned: LearnedMetrics, series: Series, every: bool
 ) -> None:
     """Add the arrays of the artifact, to be filled."""
-    folds, nodes = len(learned.charts) - 1, positions.cpu().double().numpy()
+    folds, nodes = np.arange(len(learned.charts)), positions.cpu().double().numpy()
+    folds = folds if every else folds[-1:]
+    writer.coordinate("fold", folds, units="1", long_name="level left out (index)")
     long_name = "charted concentration"
     writer.coordinate("position", nodes, units="1", long_name=long_name, dims=("node",))
-    shapes = {"": (learned.members, len(nodes), len(series.axis))}
-    if chosen is not None:
-        writer.coordinate("fold", np.arange(folds), units="1", long_name="level left out (index)")
-        declare_training(writer, series, chosen)
-        shapes["fold_"] = (learned.members, folds, len(nodes), len(chosen))
-    for family, shape in shapes.items():
-        for name, long_name in ARRAYS.items():
-            about = {"units": "1", "long_name": long_name}
-            writer.stored_blocks(
-                family + name, DIMS[family], shape, "float32", block_dims=len(shape) - 2, **about
-            )
-
-
-def declare_training(
-    writer: ArtifactWriter, series: Series, chosen: Int[np.ndarray, "training"]
-) -> None:
-    """Store the wavelengths at which path decoders are trained."""
-    units, axis = series.labels["axis_unit"], series.labels["axis"]
-    writer.coordinate(
-        "training", series.axis[chosen], units=units, long_name=f"{axis} of the decoders"
-    )
-
-
-def block_of(learned: LearnedMetrics, model: int) -> tuple[str, tuple[int, ...]]:
-    """Family of arrays in which the grid of a model is stored, and its index there."""
-    member, fold = learned.index(model)
-    return ("", (member,)) if fold == len(learned.charts) - 1 else ("fold_", (member, fold))
+    shape = (learned.members, len(folds), len(nodes), len(series.axis))
+    for name, long_name in ARRAYS.items():
+        writer.stored_blocks(
+            name, DIMS, shape, "float32", units="1", long_name=long_name, block_dims=2
+        )
 
 
 class _Writer(Generic[Found]):
@@ -133,7 +105,7 @@ class _Writer(Generic[Found]):
 
     Args:
         parts: of the artifact.
-        grid_of, positions, learned, chosen, check: as for `write_grids`, the positions on the CPU.
+        grid_of, positions, learned, every, check: as for `write_grids`, the positions on the CPU.
         place: device to evaluate on.
     """
 
@@ -144,22 +116,20 @@ class _Writer(Generic[Found]):
         positions: Tensor,
         place: torch.device,
         learned: LearnedMetrics,
-        chosen: Int[np.ndarray, "training"] | None,
-        check: Callable[[int, Grid, ColumnsOfGrid], Found],
+        every: bool,
+        check: Callable[[int, Grid], Found],
     ) -> None:
-        self._parts, self._grid_of, self._check = parts, grid_of, check
-        self._nodes, self._learned, self._chosen = positions.to(place), learned, chosen
+        self._parts, self._grid_of, self._every, self._check = parts, grid_of, every, check
+        self._nodes, self._learned = positions.to(place), learned
 
     def __call__(self, model: int, report: Progress) -> Found:
-        family, index = block_of(self._learned, model)
-        grid, columns, stored = self._grid_of(model, self._nodes), None, []
-        if family and self._chosen is not None:
-            columns = torch.from_numpy(self._chosen)
-            grid = grid.at_wavelengths(columns.to(self._nodes.device))
+        (member, fold), grid = self._learned.index(model), self._grid_of(model, self._nodes)
+        stored = []
         for name, table in zip(ARRAYS, (grid.log_sqrt, grid.symbol), strict=True):
-            self._parts.write(family + name, index, table.float().cpu().numpy())
-            stored.append(torch.from_numpy(self._parts.read(family + name, index)).to(self._nodes))
-        found = self._check(model, Grid(self._nodes, *stored), columns)
+            index = (member, fold if self._every else 0)
+            self._parts.write(name, index, table.float().cpu().numpy())
+            stored.append(torch.from_numpy(self._parts.read(name, index)).to(self._nodes))
+        found = self._check(model, Grid(self._nodes, *stored))
         report(1)
         return found
 
@@ -172,24 +142,17 @@ class StoredGrids:
         ArtifactError: it was made of other metrics or spectra than those at hand.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        learned: LearnedMetrics,
-        series: Series,
-        chosen: Int[np.ndarray, "training"] | None,
-    ) -> None:
-        self._artifact, self._learned = open_artifact(path), learned
-        self._nodes, of = self._artifact["position"], "the metrics and the spectra"
-        members, folds, nodes = learned.members, len(learned.charts) - 1, len(self._nodes)
-        self._artifact.require_shape("ln_sqrt_g", (members, nodes, len(series.axis)), of)
-        if chosen is not None:
-            shape = (members, folds, nodes, len(chosen))
-            self._artifact.require_shape("fold_ln_sqrt_g", shape, of)
+    def __init__(self, path: Path, learned: LearnedMetrics, series: Series, every: bool) -> None:
+        self._artifact, self._every = open_artifact(path), every
+        self._nodes, folds = self._artifact["position"], len(learned.charts) if every else 1
+        self._artifact.require_shape(
+            "ln_sqrt_g",
+            (learned.members, folds, len(self._nodes), len(series.axis)),
+            "the metrics and the spectra",
+        )
 
-    def grid(self, model: int, like: Float[Tensor, "..."]) -> Grid:
-        """The stored grid of a model, in the format and on the device of a tensor."""
-        family, index = block_of(self._learned, model)
-        tables = (self._artifact.read(family + name, index) for name in ARRAYS)
-        parts = (self._nodes, *tables)
+    def grid(self, index: tuple[int, int], like: Float[Tensor, "..."]) -> Grid:
+        """The grid of one (member, fold), in the format and on the device of a tensor."""
+        at = index if self._every else (index[0], 0)
+        parts = (self._nodes, *(self._artifact.read(name, at) for name in ARRAYS))
         return Grid(*(on_device(part.copy(), like.device, like.dtype) for part in parts))

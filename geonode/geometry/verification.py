@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from geonode.errors import GeometryError
@@ -71,15 +71,8 @@ class GridCheck:
     positions: int
     tolerance: float
 
-    def __call__(
-        self, model: int, grid: Grid, at: Int[Tensor, "chosen"] | None = None
-    ) -> CheckedGrid:
+    def __call__(self, model: int, grid: Grid) -> CheckedGrid:
         """Check one grid, as the geodesics will see it.
-
-        Args:
-            model: whose grid it is.
-            grid: the grid.
-            at: those of the wavelengths that are its columns, by index; None: all.
 
         Raises:
             GeometryError: it has too few nodes for the tolerance.
@@ -90,10 +83,9 @@ class GridCheck:
         nodes = moved(grid.positions, like)
         ends = [a + fraction * (b - a) for a, b in (nodes[:2], nodes[-2:]) for fraction in EDGE]
         x = torch.cat([x.to(like), torch.stack(ends)])
-        wavelengths = self.wavelengths if at is None else self.wavelengths[at]
-        columns = torch.randperm(len(wavelengths), generator=generator)[:CHECK_WAVELENGTHS]
+        columns = torch.randperm(len(self.wavelengths), generator=generator)[:CHECK_WAVELENGTHS]
         part = grid.at_wavelengths(columns.to(grid.log_sqrt.device)).to(like)
-        w = moved(wavelengths, like)[columns.to(like.device)]
+        w = moved(self.wavelengths, like)[columns.to(like.device)]
         truth = self.metric[model].with_symbol(x[None], w)
         pairs = zip(part.lookup(x[None]), truth, strict=True)
         log_sqrt, symbol = ((found.T - exact[0]).cpu() for found, exact in pairs)

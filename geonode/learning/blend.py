@@ -24,6 +24,7 @@ from geonode.learning.inner_predictions import Calibration, InnerPredictions
 from geonode.learning.path_decoder import PathDecoders
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.learning.predicted import Decoders, Features, Predicted, mixture
+from geonode.posterior.prior import CPU, packaged_prior
 from geonode.spectra.series import Series
 from geonode.storage.lineage import NOTHING
 from geonode.storage.weights import read_weights, write_weights
@@ -97,11 +98,6 @@ class Blend:
             predicted, half_widths=factors[fold.index, side], mean_square=residual[fold.index, side]
         )
 
-    def on(self, place: torch.device) -> "Blend":
-        """The blend whose posterior is computed on a device with double precision."""
-        decoders = {kind: one.on(place) for kind, one in self.decoders.items()}
-        return replace(self, decoders=decoders)
-
     @property
     def weights_of_paths(self) -> list[float]:
         """Weight of path decoders in every fold; 0 without any."""
@@ -168,8 +164,8 @@ class Blend:
         write_weights(path, tensors, metadata)
 
     @classmethod
-    def read(cls, path: Path) -> "Blend":
-        """Read an artifact of `write`.
+    def read(cls, path: Path, place: torch.device = CPU) -> "Blend":
+        """Read an artifact of `write`; `place` computes the posterior, in double precision.
 
         Raises:
             MissingArtifactError, CorruptArtifactError: the file is missing, damaged, or holds no
@@ -187,6 +183,8 @@ class Blend:
                 )
                 for kind in json.loads(metadata["kinds"])
             }
+            if "posterior" in decoders:
+                decoders["posterior"] = PosteriorDecoders(packaged_prior(place))
             weights = tensors["weights"].numpy()
             if weights.shape[1:] != (len(decoders),):
                 raise ValueError(f"weights of shape {weights.shape} for {len(decoders)} kinds")

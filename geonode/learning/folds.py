@@ -156,13 +156,7 @@ class Standardisation:
 def path_wavelengths(
     count: int, kind: str, wanted: int | None
 ) -> Int[np.ndarray, "training"] | None:
-    """Indices of the wavelengths at which path decoders are trained; None where there are none.
-
-    Args:
-        count: number of wavelengths of the series.
-        kind: the parameter `decoders.kind`.
-        wanted: the parameter `decoders.wavelengths`.
-    """
+    """Wavelengths at which path decoders of a kind of decoders are trained; None without any."""
     return None if kind == "posterior" else training_wavelengths(count, wanted)
 
 

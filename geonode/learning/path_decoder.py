@@ -72,9 +72,8 @@ class PathDecoders(Decoders):
         for fold, error in zip(run.folds, errors, strict=True):
             known = series.signal[fold.training]
             signal = Standardisation.of(known)
-            lifted = np.eye(known.shape[1])
+            lifted, noise = np.eye(known.shape[1]), max(error, SMALLEST_NOISE)
             if parameters.wavelengths is not None:
-                noise = max(error, SMALLEST_NOISE)
                 lifted = lift(signal.apply(known), objective.chosen, noise)
             matrices.append(lifted * signal.deviation)
             offsets.append(np.full(known.shape[1], signal.mean))

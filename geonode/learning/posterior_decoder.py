@@ -73,12 +73,7 @@ class PosteriorDecoders(Decoders):
         run: TrainingRun,
     ) -> "tuple[PosteriorDecoders, Float[Tensor, 'epoch term model']]":
         """Posteriors on the device of the run, by the prior of the package, without epochs."""
-        prior = packaged_prior(run.device.reference)
-        return cls(prior), torch.zeros(0, 1, len(run.folds))
-
-    def on(self, place: torch.device) -> "PosteriorDecoders":
-        """The same posteriors, computed on a device with double precision."""
-        return PosteriorDecoders(packaged_prior(place))
+        return cls(packaged_prior(run.device.reference)), torch.zeros(0, 1, len(run.folds))
 
     def predict(
         self,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
@@ -188,10 +187,6 @@ class Decoders(ABC):
             )
             for fold in folds
         ]
-
-    def on(self, place: torch.device) -> "Decoders":  # noqa: ARG002
-        """The decoders computed on a device, as far as they compute there at all."""
-        return self
 
     @abstractmethod
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:

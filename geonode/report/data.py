@@ -174,10 +174,10 @@ def edges(centres: Float[np.ndarray, "cell"]) -> Float[np.ndarray, "2 cell"]:
 def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
     artifact = open_artifact(path)
     position = artifact["position"]
-    members = artifact.describe("ln_sqrt_g").shape[0]
+    members, folds, *_ = artifact.describe("ln_sqrt_g").shape
     rows, columns = sample(len(position), MAP_ROWS), sample(len(series.axis), MAP_COLUMNS)
     log_sqrt, symbol = (
-        _mean(artifact, name, members, np.ix_(rows, columns))
+        _mean(artifact, name, members, np.ix_([folds - 1], rows, columns))[0]
         for name in ("ln_sqrt_g", "christoffel")
     )
     low, high = edges(chart.concentration(position[rows]))

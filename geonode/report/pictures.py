@@ -13,7 +13,6 @@ from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import posterior
 from geonode.estimation.predicting import PredictedBlock
 from geonode.estimation.tables import EstimateRow
-from geonode.learning.between import Between
 from geonode.posterior.prior import COVERAGE
 from geonode.report.kit import (
     BAND,
@@ -100,25 +99,17 @@ class PredictedSpectra:
         return Figure("predicted", "predicted spectra over the measured ones", chart, tables)
 
 
-def paths_between(series: Series, found: Between) -> Figure:
-    """Concentration along geodesics at up to `LINES` wavelengths, and along the straight way."""
-    at = sample(len(found.wavelengths), LINES)
-    names = [quantity(value, series.labels["axis_unit"], 4) for value in found.wavelengths[at]]
-    straight = np.linspace(*found.path[0, [0, -1]], len(found.times))
-    tables = {
-        "paths": by_level(names, {"t": found.times}, {"concentration": found.path[at]}, "line"),
-        "straight": {"t": found.times, "concentration": straight},
-    }
+def paths_between(series: Series, table: pd.DataFrame) -> Figure:
+    """Concentration along geodesics, as of `between`, at up to `LINES` wavelengths."""
+    shown = table.iloc[sample(len(table), LINES)].set_index("wavelength").filter(like="t=")
+    names = [quantity(value, series.labels["axis_unit"], 4) for value in shown.index]
+    along = {"t": np.array([float(name[2:]) for name in shown])}
+    paths = by_level(names, along, {"concentration": shown.to_numpy()}, "line")
     label = labelled("concentration", series.labels["concentration_unit"])
-    x, y = (
-        x_axis("t", "affine parameter t"),
-        concentration(alt.Y, "concentration", label, series.concentrations),
-    )
-    chart = alt.layer(
-        marks("line", x, y, level_colours("line", names)),
-        marks("line", x, y, table="straight", strokeDash=[6, 4], color=MUTED),
-    ).properties(width=420, height=340)
-    return Figure("geodesic", "concentration along geodesics", chart, tables)
+    y = concentration(alt.Y, "concentration", label, series.concentrations)
+    chart = marks("line", x_axis("t", "affine parameter t"), y, level_colours("line", names))
+    size = chart.properties(width=420, height=340)
+    return Figure("geodesic", "concentration along geodesics", size, {"paths": paths})
 
 
 def estimates_figure(

@@ -21,9 +21,6 @@ from geonode.wording import difference, listed, number, quantity, share, signed
 
 ABSENT = "not measured"
 
-ALONE = {"posterior": "posterior alone", "path": "paths alone", "blend": "blend"}
-"""Decoders of the table of kinds, by their keys in validate.json."""
-
 PROMISED = 0.9
 """Nominal coverage of the intervals."""
 
@@ -203,7 +200,6 @@ def _scores(report: Report) -> Section:
             frozenset({place}),
         ),
         _levels(report),
-        *_kinds(report),
     ]
     if bands := scores.get("bands"):
         rows: list[list[Cell]] = [[name, *_four(found)] for name, found in bands.items()]
@@ -228,22 +224,13 @@ def _levels(report: Report) -> Table:
         [f"{name} {report.level_unit}", *(number(fold.get(key)) for key in FOLD_SCORES)]
         for name, fold in report.scores["folds"].items()
     ]
-    columns = ["left out", "R²", *errors, *shape]
+    columns, kinds = ["left out", "R²", *errors, *shape], list(report.scores["kinds"].values())
+    if {"posterior", "path"} <= kinds[0].keys():
+        alone = [labelled(f"RMSE, {name} alone", unit) for name in ("posterior", "paths")]
+        columns += [*alone, "weight of the paths"]
+        for row, one in zip(rows, kinds, strict=True):
+            row += [number(one["posterior"]), number(one["path"]), share(one["weight_of_paths"])]
     return Table("levels", "geonode, every left-out level", columns, rows)
-
-
-def _kinds(report: Report) -> list[Part]:
-    """Errors of the kinds of decoders alone and blended, where there are several."""
-    found = report.scores["kinds"]
-    if any(one["posterior"] is None or one["path"] is None for one in found.values()):
-        return []
-    rows: list[list[Cell]] = []
-    for name, one in found.items():
-        of_kinds, weight = (number(one[kind]) for kind in ALONE), share(one["weight_of_paths"])
-        rows.append([f"{name} {report.level_unit}", *of_kinds, weight])
-    errors = [labelled(f"RMSE, {name}", report.signal_unit) for name in ALONE.values()]
-    columns = ["left out", *errors, "weight of the paths"]
-    return [Table("kinds", "posterior and paths alone, and blended", columns, rows)]
 
 
 def _geometry(report: Report) -> Section:

@@ -32,9 +32,9 @@ SINGLE = Device("cpu", "test", torch.float32, torch.float32)
 def stored(path, resolution=200, learned=LEARNED):
     """Grids of some metrics, read back."""
     source = DirectSource(learned.metric(CPU), torch.from_numpy(SERIES.wavelengths))
-    options = {"chosen": CHOSEN, "check": lambda *one: None}
+    options = {"every": True, "check": lambda *one: None}
     write_grids(path, source.grid, nodes(resolution), learned, SERIES, **options)
-    return StoredGrids(path, learned, SERIES, CHOSEN)
+    return StoredGrids(path, learned, SERIES, True)
 
 
 @pytest.fixture(scope="module")
@@ -81,18 +81,17 @@ def test_what_is_solved_is_read(grids, whole):
     assert not features.flags.writeable
     wavelengths, residuals = torch.from_numpy(SERIES.wavelengths), []
     for member, fold in ((0, 0), (1, 2), (0, 4)):
-        model = member * (LEVELS + 1) + fold
-        closed_form = ClosedForm(grids.grid(model, torch.empty(0).double()))
+        at = range(WAVELENGTHS) if fold == LEVELS else CHOSEN.tolist()
+        grid = grids.grid((member, fold), torch.empty(0).double()).at_wavelengths(torch.tensor(at))
+        closed_form = ClosedForm(grid)
         stations = torch.from_numpy(LEARNED.positions(SERIES.concentrations)[fold])
         problem = BoundaryValueProblem.all_pairs(stations)
         one = closed_form.solve(problem, 1e-6)
         residuals.append(float(one.residual.abs().max()))
-        whole_axis = fold == LEVELS
-        at = wavelengths if whole_axis else wavelengths[CHOSEN]
-        every = closed_form.stations(stations, at).every_path(one.v0)[1].float()
-        every = every[:, CHOSEN] if whole_axis else every
-        np.testing.assert_array_equal(features[member, fold], every)
-        if whole_axis:
+        every = closed_form.stations(stations, wavelengths[list(at)]).every_path(one.v0)[1].float()
+        expected = every[:, CHOSEN] if fold == LEVELS else every
+        np.testing.assert_array_equal(features[member, fold], expected)
+        if fold == LEVELS:
             times = torch.linspace(0, 1, 5, dtype=torch.float64)
             paths = closed_form.trajectories(problem, one.v0, times).float()
             expected = {"v0": one.v0, "residual": one.residual, "trajectory": paths}

@@ -15,12 +15,9 @@ LEARNED = small_metrics(SERIES)
 SOURCE = DirectSource(LEARNED.metric(CPU), torch.from_numpy(SERIES.wavelengths))
 
 
-CHOSEN = np.array([0, 3])
-
-
 def write(path, grid_of=SOURCE.grid, dtype=torch.float32, **options):
     """Write with the usual options, and hand back the models and grids that were to be checked."""
-    usual = {"check": lambda *one: one, "chosen": CHOSEN}
+    usual = {"check": lambda *one: one, "every": True}
     nodes = stretched(RESOLUTION, dtype)
     return write_grids(path, grid_of, nodes, LEARNED, SERIES, **usual | options)
 
@@ -31,14 +28,11 @@ def test_what_is_written_is_checked_and_read(tmp_path, dtype):
     path = tmp_path / "grids.zarr"
     checked = write(path, dtype=dtype, report=told.append)
     assert told == [1] * SOURCE.models
-    assert [model for model, *_ in checked] == list(range(SOURCE.models))
-    stored = StoredGrids(path, LEARNED, SERIES, CHOSEN)
-    for model, seen, columns in checked:
+    assert [model for model, _ in checked] == list(range(SOURCE.models))
+    stored = StoredGrids(path, LEARNED, SERIES, True)
+    for model, seen in checked:
         grid = SOURCE.grid(model, positions)
-        if LEARNED.index(model)[1] < LEVELS:
-            assert columns.tolist() == CHOSEN.tolist()
-            grid = grid.at_wavelengths(columns)
-        read = stored.grid(model, torch.empty(0, dtype=dtype))
+        read = stored.grid(LEARNED.index(model), torch.empty(0, dtype=dtype))
         assert torch.equal(read.positions, positions)
         for name in ("log_sqrt", "symbol"):
             rounded = getattr(grid, name).float().to(dtype)
@@ -47,24 +41,22 @@ def test_what_is_written_is_checked_and_read(tmp_path, dtype):
                 assert torch.equal(getattr(found, name), rounded)
     with xarray.open_zarr(path, consolidated=False) as dataset:
         for name in ("ln_sqrt_g", "christoffel"):
-            of_folds = dataset[f"fold_{name}"]
-            assert dataset[name].dims == ("member", "node", "wavelength")
-            assert dataset[name].shape == (MEMBERS, RESOLUTION, WAVELENGTHS)
-            assert of_folds.dims == ("member", "fold", "node", "training")
-            assert of_folds.shape == (MEMBERS, LEVELS, RESOLUTION, len(CHOSEN))
-            assert dataset[name].dtype == of_folds.dtype == "float32"
-        np.testing.assert_array_equal(dataset["training"], SERIES.axis[CHOSEN])
+            assert dataset[name].dims == ("member", "fold", "node", "wavelength")
+            assert dataset[name].shape == (MEMBERS, LEVELS + 1, RESOLUTION, WAVELENGTHS)
+            assert dataset[name].dtype == "float32"
         np.testing.assert_array_equal(dataset["position"], positions.double())
         np.testing.assert_array_equal(dataset["wavelength"], SERIES.axis)
 
 
 def test_without_path_decoders_grids_of_all_levels_alone_are_evaluated(tmp_path):
-    last = [member * (LEVELS + 1) + LEVELS for member in range(MEMBERS)]
-    assert [model for model, *_ in write(tmp_path / "grids.zarr", chosen=None)] == last
-    with xarray.open_zarr(tmp_path / "grids.zarr", consolidated=False) as dataset:
-        assert {*dataset.data_vars} == {"ln_sqrt_g", "christoffel"}
-    with pytest.raises(ArtifactError, match="no array 'fold_ln_sqrt_g'"):
-        StoredGrids(tmp_path / "grids.zarr", LEARNED, SERIES, CHOSEN)
+    checked, path = write(tmp_path / "grids", every=False), tmp_path / "grids"
+    assert [LEARNED.index(model) for model, _ in checked] == [(0, LEVELS), (1, LEVELS)]
+    stored = StoredGrids(path, LEARNED, SERIES, False)
+    for model, seen in checked:
+        read = stored.grid(LEARNED.index(model), torch.empty(0))
+        assert torch.equal(read.symbol, seen.symbol)
+    with pytest.raises(ArtifactError, match="found shape"):
+        StoredGrids(path, LEARNED, SERIES, True)
 
 
 @pytest.mark.parametrize("change", [lambda symbol: symbol / 0, lambda symbol: symbol + 1e39])
@@ -80,8 +72,8 @@ def test_grids_that_are_not_finite_leave_no_artifact(tmp_path, change):
 
 def test_absent_grids_and_those_of_another_series_are_refused(tmp_path):
     with pytest.raises(MissingArtifactError, match="none"):
-        StoredGrids(tmp_path / "none", LEARNED, SERIES, None)
+        StoredGrids(tmp_path / "none", LEARNED, SERIES, True)
     write(tmp_path / "grids.zarr")
     for other in (small_series(LEVELS, 6), small_series(5, WAVELENGTHS)):
         with pytest.raises(ArtifactError, match=r"grids\.zarr.*ln_sqrt_g.*metrics and the spectra"):
-            StoredGrids(tmp_path / "grids.zarr", small_metrics(other), other, CHOSEN)
+            StoredGrids(tmp_path / "grids.zarr", small_metrics(other), other, True)

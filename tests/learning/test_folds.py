@@ -122,10 +122,6 @@ def test_training_wavelengths_are_spread_evenly_ends_included(count, wanted):
     assert np.all(np.abs(np.diff(chosen) - even) <= 1)
 
 
-def test_all_wavelengths_are_trained_on_where_no_number_is_wanted():
-    assert training_wavelengths(20, None).tolist() == [*range(20)]
-
-
 def test_a_seed_is_of_what_is_left_out_wherever_the_fold_is_listed():
     folds = [*leave_one_out(6), *leave_two_out(6, None)]
     assert len({fold.seed for fold in folds}) == len(folds)

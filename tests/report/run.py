@@ -127,8 +127,8 @@ class Run:
     def _write_grids(self):
         """Member m has ln sqrt(g) = a x + m."""
         nodes = np.linspace(-1.0, 1.0, 33)
-        shape = (self.members, len(nodes), self.wavelengths)
-        member = np.arange(self.members)[:, None, None]
+        shape = (self.members, 1, len(nodes), self.wavelengths)
+        member = np.arange(self.members)[:, None, None, None]
         grids = {
             "ln_sqrt_g": np.broadcast_to(SLOPE * nodes[:, None] + member, shape),
             "christoffel": np.full(shape, SLOPE),
@@ -137,7 +137,7 @@ class Run:
         with self.series.artifact_writer(self.artifacts[1], attributes) as writer:
             writer.coordinate("position", nodes, units="1", long_name="charted", dims=("node",))
             for name, values in grids.items():
-                _write_blocks(writer, name, ("node", "wavelength"), values)
+                _write_blocks(writer, name, ("fold", "node", "wavelength"), values)
 
     def _write_geodesics(self):
         """In the metric above exp(a x) is linear in t."""

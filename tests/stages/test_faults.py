@@ -62,7 +62,7 @@ def snapshot(folder: Path) -> dict[Path, bytes]:
     [
         ("metric", "spectra.zarr/signal/c/0/0", ["'signal'"]),
         ("christoffel", "metric.safetensors", []),
-        ("geodesics", "christoffel.zarr/fold_ln_sqrt_g/c/0/3/0/0", ["'fold_ln_sqrt_g'", "0/3/0/0"]),
+        ("geodesics", "christoffel.zarr/ln_sqrt_g/c/0/3/0/0", ["'ln_sqrt_g'", "0/3/0/0"]),
         ("decoders", "geodesics.zarr/features/c/0/0/0/0/0", ["'features'"]),
         ("validate", "decoders.safetensors", []),
     ],

@@ -3,14 +3,12 @@
 import json
 
 import pytest
-import torch
 import xarray
 
 from geonode.geometry.learned import LearnedMetrics
 from stages.paths import METRIC, PIPELINE
 
 LEVELS, PAIRS, WAVELENGTHS, TRAINED_AT = 5, 20, 31, 8
-STORED = {"v0", "residual", "status", "trajectory"}
 
 
 @pytest.fixture
@@ -44,23 +42,19 @@ def stored(name):
 def test_the_published_method_is_nothing_else(pipeline):
     found = pipeline("published")
     assert found["decoders"]["kind"] == "path"
-    assert all(weights == {"path": 1.0} for weights in found["decoders"]["weights"].values())
     assert found["validate"]["published_method"]["rmse"] == found["validate"]["rmse"]
-    assert found["validate"]["coverage"] is None
     learned = LearnedMetrics.read(METRIC)
     assert learned.inner is None
     assert {chart.kappa for chart in learned.charts} == {float("inf")}
     assert found["geodesics"]["geodesics"] == (LEVELS + 1) * PAIRS * WAVELENGTHS
     assert stored("geodesics")["features"] == (1, LEVELS + 1, PAIRS, WAVELENGTHS, 5)
-    assert torch.stack([*learned.network.parameters[0]]).isfinite().all()
 
 
 @pytest.mark.slow
 def test_what_no_decoder_reads_is_neither_solved_nor_stored(pipeline):
     found = pipeline("fast")
-    grids = found["christoffel"]
-    assert (grids["models"], [*grids["metrics"]]) == (1, ["all levels"])
+    assert [*found["christoffel"]["metrics"]] == ["all levels"]
     assert found["geodesics"]["geodesics"] == PAIRS * WAVELENGTHS
-    assert {*stored("geodesics")} == STORED
-    assert {*stored("christoffel")} == {"ln_sqrt_g", "christoffel"}
+    assert {*stored("geodesics")} == {"v0", "residual", "status", "trajectory"}
+    assert stored("christoffel")["ln_sqrt_g"][:2] == (1, 1)
     assert found["validate"]["published_method"] is None
