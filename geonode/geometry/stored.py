@@ -70,10 +70,8 @@ def write_grids(
     attributes: dict[str, JSON] = {"made_from": {**made_from}}
     with series.artifact_writer(path, attributes) as writer:
         _declare(writer, positions, learned, series, every)
-        recipe = partial(
-            *(_Writer, writer.parts, grid_of, positions.cpu(), positions.device),
-            *(learned, every, check),
-        )
+        nodes, place = positions.cpu(), positions.device
+        recipe = partial(_Writer, writer.parts, grid_of, nodes, place, learned, every, check)
         engine.work(
             recipe,
             learned.wanted(every),

@@ -57,8 +57,8 @@ def between(
             one = form.solve(problem, TOLERANCE)
             paths = form.trajectories(problem, one.v0, times)
             parts.append((one.v0[0], one.residual[0], ~one.converged[0], paths[0]))
-        found = (*map(torch.stack, zip(*parts, strict=True)), times)
-    v0, residual, missed, path, times = (np.asarray(part) for part in found)
+        found = *(torch.stack(part).numpy() for part in zip(*parts, strict=True)), times.numpy()
+    v0, residual, missed, path, instants = found
     metric = Metric(learned.metric(CPU).network[last])
     length = abs(v0) * np.exp(metric.log_sqrt(positions[:1], charted)[:, 0].numpy())
     columns = {
@@ -70,7 +70,7 @@ def between(
         "method": method,
     }
     along = chart.concentration(path.astype(float).mean(0)).T
-    return pd.DataFrame(columns | {f"t={t:.6g}": c for t, c in zip(times, along, strict=True)})
+    return pd.DataFrame(columns | {f"t={t:.6g}": c for t, c in zip(instants, along, strict=True)})
 
 
 def _stored(

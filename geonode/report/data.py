@@ -177,7 +177,7 @@ def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
     members, folds, *_ = artifact.describe("ln_sqrt_g").shape
     rows, columns = sample(len(position), MAP_ROWS), sample(len(series.axis), MAP_COLUMNS)
     log_sqrt, symbol = (
-        _mean(artifact, name, members, np.ix_([folds - 1], rows, columns))[0]
+        _mean(artifact, name, members, np.ix_(np.array([folds - 1]), rows, columns))[0]
         for name in ("ln_sqrt_g", "christoffel")
     )
     low, high = edges(chart.concentration(position[rows]))
