@@ -44,12 +44,11 @@ def main(turns: Annotated[int, typer.Option(min=1, help="Runs of every command."
             _seconds(given)  # compiles, fills caches
             found = Quartiles.of([_seconds(given) for _ in range(turns)])
             typer.echo(f"{name}: {found} s")
-    typer.echo("stage: imports, start of the device, computation (s; one turn)")
     for name in PIPELINE:
         one = Record.read(RECORDS / f"{name}.json")
         imports, start = one.imports or 0.0, one.device_start or 0.0
-        rest = one.seconds - imports - start
-        typer.echo(f"{name}: {imports:.2f}, {start:.2f}, {rest:.2f}")
+        parts = f"imports {imports:.2f}, start of the device {start:.2f}"
+        typer.echo(f"{name}: {parts}, computation {one.seconds - imports - start:.2f} s")
 
 
 def _simulated(folder: Path) -> None:

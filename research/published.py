@@ -41,8 +41,6 @@ from stages.paths import DATA, GEODESICS, METRIC, METRICS, PARAMETERS, PIPELINE,
 DAYS = 18
 """Of the publication, for six levels, 601 wavelengths and one member."""
 
-LARGEST = 60.0  # level of the series (ppb)
-FIRST, LAST = 200.0, 800.0  # wavelength (nm)
 WALKS = 5  # geodesics by the sequential method
 SIZES = (1, 4, 16)
 """Members of the ensembles whose scores are compared."""
@@ -80,7 +78,6 @@ def main(
             continue
         found.append(key | _run(shape, device, method))
         write_json(file, {"runs": found})
-        typer.echo(json.dumps(found[-1]))
     table = _with_growth(found)
     table.to_csv(out / "published.csv", index=False)
     _figure(table).save_png(out / "published.png")
@@ -103,8 +100,8 @@ def _run(shape: tuple[int, int, int], device: str, method: str) -> dict[str, Any
     for block in ("metric", "decoders"):
         content[block]["members"] = members
     if levels != len(content["generate"]["concentrations"]):
-        content["generate"]["concentrations"] = np.linspace(0, LARGEST, levels).tolist()
-    content["generate"]["wavelengths"]["step"] = (LAST - FIRST) / (wavelengths - 1)
+        content["generate"]["concentrations"] = np.linspace(0, 60, levels).tolist()
+    content["generate"]["wavelengths"]["step"] = 600 / (wavelengths - 1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / PARAMETERS).write_text(json.dumps(content))

@@ -41,11 +41,8 @@ def test_paths_at_all_wavelengths_are_written_and_drawn(trained, tmp_path):
     ("words", "parts"),
     [
         ((10, 70), ("TO", "70", "0 to 60, the range of the chart")),
-        (("--", -1, 30), ("FROM", "-1", "0 to 60, ")),
         ((10, 10), ("TO", "10", "another concentration than FROM")),
         ((10, 20, "--wavelength", 399), ("--wavelength", "399", "400 to 700, the range of the")),
-        (("nan", 20), ("FROM", "nan", "0 to 60, ")),
-        ((10, 20, "--out", "paths.txt"), ("--out", "paths.txt", ".csv")),
     ],
 )
 def test_what_is_off_the_chart_or_the_axis_is_refused(trained, words, parts):

@@ -151,8 +151,6 @@ def test_a_blend_also_answers_as_the_published_method():
             assert row[kind] == pytest.approx(np.sqrt((error**2).mean()))
     alone = replace(model, blend=model.blend.only("posterior"), features=None)
     assert list(by_model(alone)) == [GEONODE, POSTERIOR]
-    rows = by_kind(alone, by_model(alone)).values()
-    assert {(row.get("path"), row["weight_of_paths"]) for row in rows} == {(None, 0.0)}
 
 
 def test_scores_by_wavelength_are_over_levels():

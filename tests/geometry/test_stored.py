@@ -53,8 +53,7 @@ def test_without_path_decoders_grids_of_all_levels_alone_are_evaluated(tmp_path)
     assert [LEARNED.index(model) for model, _ in checked] == [(0, LEVELS), (1, LEVELS)]
     stored = StoredGrids(path, LEARNED, SERIES, False)
     for model, seen in checked:
-        read = stored.grid(LEARNED.index(model), torch.empty(0))
-        assert torch.equal(read.symbol, seen.symbol)
+        assert torch.equal(stored.grid(LEARNED.index(model), torch.empty(0)).symbol, seen.symbol)
     with pytest.raises(ArtifactError, match="found shape"):
         StoredGrids(path, LEARNED, SERIES, True)
 

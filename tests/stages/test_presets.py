@@ -57,4 +57,3 @@ def test_what_no_decoder_reads_is_neither_solved_nor_stored(pipeline):
     assert found["geodesics"]["geodesics"] == PAIRS * WAVELENGTHS
     assert {*stored("geodesics")} == {"v0", "residual", "status", "trajectory"}
     assert stored("christoffel")["ln_sqrt_g"][:2] == (1, 1)
-    assert found["validate"]["published_method"] is None
