@@ -50,9 +50,9 @@ def main(
     for name, one, plain in (*_geometry(on), *_training(on)):
         one(), plain()  # compiles, fills caches
         pairs = [(one(), plain()) for _ in range(turns)]
-        both = [f"{1e3 * np.median(seconds):.4g}" for seconds in zip(*pairs, strict=True)]
-        ratios = [f"{part:.3g}" for part in Quartiles.of([b / a for a, b in pairs])]
-        typer.echo(",".join([name, on.name, *both, *ratios]))
+        both = (1e3 * np.median(pairs, axis=0)).tolist()
+        numbers = (*both, *Quartiles.of([b / a for a, b in pairs]))
+        typer.echo(",".join([name, on.name, *(f"{number:.4g}" for number in numbers)]))
 
 
 def _once(call: Callable[[], object], on: Device) -> Timed:
@@ -60,7 +60,6 @@ def _once(call: Callable[[], object], on: Device) -> Timed:
 
 
 def _without(name: str, instead: Callable[..., object], timed: Timed) -> Timed:
-    """What is timed while a function of the package gives way to another."""
     return patch(f"geonode.{name}", instead)(timed)
 
 
@@ -77,7 +76,7 @@ def _geometry(on: Device) -> Iterator[Pair]:
         return torch.autograd.grad(log_sqrt.sum(), given)[0][..., 0]
 
     analytic = _once(lambda: metric.with_symbol(positions[None], wavelengths), on)
-    yield "Christoffel symbol, analytic over autograd", analytic, _once(recorded, on)
+    yield "Christoffel symbol: analytic over autograd", analytic, _once(recorded, on)
     source = ChebyshevSource.of(metric, wavelengths, tolerance=1e-8, largest_degree=512)
     form = ClosedForm(source.grid(0, uniform_nodes(NODES, on.place, on.geometry)))
     known = form.stations(uniform_nodes(STATIONS, on.place, on.geometry), wavelengths.to(on.place))
@@ -136,8 +135,7 @@ def _captured(prepared: Prepared) -> torch.cuda.CUDAGraph:
     (network, _), graph, stream = prepared.networks[0], torch.cuda.CUDAGraph(), torch.cuda.Stream()
 
     def step() -> None:
-        for tensor in network.parameters:
-            tensor.grad = None
+        network.joined.grad = None
         prepared.loss().sum().backward()
 
     with torch.cuda.stream(stream):

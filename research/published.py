@@ -42,8 +42,7 @@ DAYS = 18
 """Of the publication, for six levels, 601 wavelengths and one member."""
 
 WALKS = 5  # geodesics by the sequential method
-SIZES = (1, 4, 16)
-"""Members of the ensembles whose scores are compared."""
+SIZES = (1, 4, 16)  # members of the ensembles whose scores are compared
 
 Numbers = Annotated[list[int], typer.Option(min=1, help="May be repeated.")]
 
