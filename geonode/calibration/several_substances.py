@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from scipy.special import stdtrit  # scipy.stats takes 0.3 s to import
 
-from geonode.compute.device import moved
+from geonode.compute.device import CPU, moved
 from geonode.config import CalibrateParameters
 from geonode.errors import MixtureError, ParameterError
 from geonode.estimation.estimates import (
@@ -21,7 +21,6 @@ from geonode.estimation.estimates import (
     Unknowns,
 )
 from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE
-from geonode.estimation.posterior import CPU
 from geonode.mixtures.design import Design
 from geonode.mixtures.mixture import NAMES, MixtureCalibration
 from geonode.progress import Progress, silent

@@ -107,8 +107,7 @@ def shared(series: Series, parameters: MetricParameters, run: TrainingRun) -> Me
     The left-out spectrum of a fold has shaped its metric. The published procedure does so; its
     scores are no estimate of the error of a new spectrum.
     """
-    levels = len(series.concentrations)
-    whole = replace(run, folds=[Fold(0, levels, ())])
+    whole = replace(run, folds=[replace(run.folds[-1], index=0, left_out=())])
     metrics, history, terms = end_to_end(series, parameters, whole)
     folds = len(run.folds)
     copies = [member for member in range(metrics.members) for _ in range(folds)]
