@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -11,6 +9,7 @@ from geonode.geometry.solved import Geodesics
 from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.learning.between import between
 from geonode.spectra.chart import Chart
+from geonode.spectra.series import Series
 from tests.geometry.closed_forms import CPU, DirectSource, nodes
 from tests.geometry.small_series import small_metrics, small_series
 from tests.geometry.test_solved import DOUBLE, parameters
@@ -36,7 +35,8 @@ def constant(chart):
 
 def test_in_a_constant_metric_of_ln_c_the_path_is_geometric(tmp_path):
     known = np.array([1.0, 10.0, 30.0, 100.0])
-    series, chart = replace(SERIES, concentrations=known), Chart.of("log", None, known)
+    chart = Chart.of("log", None, known)
+    series = Series.of_levels(known, SERIES.axis, SERIES.signal, chart, SERIES.labels)
     found = between(series, constant(chart), (40.0, 2.5), SERIES.axis[:2], tmp_path / "none")
     v0 = 2 * np.log(2.5 / 40) / np.log(100)  # of the chart, which is 2 wide
     np.testing.assert_allclose(paths(found), [40 * (2.5 / 40) ** TIMES] * 2, rtol=1e-9)
