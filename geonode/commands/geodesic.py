@@ -19,7 +19,7 @@ from geonode.terminal import tell
 
 From = Annotated[float, typer.Argument(metavar="FROM", help="Concentration where it starts.")]
 To = Annotated[float, typer.Argument(metavar="TO", help="Concentration where it ends.")]
-Wavelengths = Annotated[
+AtWavelengths = Annotated[
     list[float] | None,
     typer.Option("--wavelength", metavar="NUMBER", help="May be repeated.", show_default="all"),
 ]
@@ -30,7 +30,7 @@ Drawn = Annotated[Path | None, typer.Option("--figure", metavar="FILE", help="Pa
 def geodesic(
     start: From,
     end: To,
-    wavelength: Wavelengths = None,
+    wavelength: AtWavelengths = None,
     out: Paths = None,
     figure: Drawn = None,
     overwrite: Overwrite = False,

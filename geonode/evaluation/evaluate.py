@@ -25,9 +25,9 @@ from geonode.estimation.posterior import Estimates, Law
 from geonode.evaluation.baselines import FEWEST_TO_CHOOSE, chosen_inside, left_out_predictions
 from geonode.evaluation.scores import (
     Coverage,
-    Levels,
+    PerLevel,
     SeriesScores,
-    Spectra,
+    SpectraAtLevels,
     interval_coverage,
     series_scores,
     shares,
@@ -143,13 +143,13 @@ class Evaluation:
     """Answers of a method for every level of a series, left out in turn, and their scores."""
 
     series: Series
-    spectra: Spectra | None = None
+    spectra: SpectraAtLevels | None = None
     """Predicted spectra; None: it predicts none, or as follows says nothing."""
     half_width: Float[np.ndarray, "probability level wavelength"] | None = None
     """Half the width of their intervals of `PROBABILITIES`."""
-    band: tuple[str, Spectra] | None = None
+    band: tuple[str, SpectraAtLevels] | None = None
     """Name and half width of the band to draw about the predictions."""
-    estimates: Levels | None = None  # estimated concentrations
+    estimates: PerLevel | None = None  # estimated concentrations
     sets: Sets | None = None  # their 90% sets
 
     @classmethod

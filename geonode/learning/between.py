@@ -16,7 +16,8 @@ from geonode.learning.path_features import closed_forms
 from geonode.spectra.series import Series
 from geonode.storage.artifact import open_artifact
 
-TIMES, TOLERANCE = 11, GeodesicsParameters().tolerance
+INSTANTS = 11  # of a path that is solved now
+SMALLEST_MISS = GeodesicsParameters().tolerance
 
 
 def between(
@@ -50,12 +51,12 @@ def between(
     charted = torch.from_numpy(np.interp(wavelengths, series.axis, series.wavelengths))
     found, method = _stored(stored, series, ends, wavelengths), "stored"
     if found is None:
-        times, method = torch.linspace(0, 1, TIMES, dtype=torch.float64), "closed_form"
+        times, method = torch.linspace(0, 1, INSTANTS, dtype=torch.float64), "closed_form"
         stations, rank = positions.unique(return_inverse=True)
         problem = BoundaryValueProblem(stations, rank[:1], rank[1:])
         parts = []
         for form in closed_forms(learned, last, charted):
-            one = form.solve(problem, TOLERANCE)
+            one = form.solve(problem, SMALLEST_MISS)
             paths = form.trajectories(problem, one.v0, times)
             parts.append((one.v0[0], one.residual[0], ~one.converged[0], paths[0]))
         found = *(torch.stack(part).numpy() for part in zip(*parts, strict=True)), times.numpy()

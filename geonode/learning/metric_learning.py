@@ -32,7 +32,7 @@ from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, require_levels, require_response
 from geonode.ties import EQUAL, first_largest
 
-KAPPAS = 16  # between a fifth of the smallest positive level and three times the largest
+KAPPAS_TRIED = 16  # between a fifth of the smallest positive level and three times the largest
 
 
 class MetricFit(NamedTuple):
@@ -82,7 +82,7 @@ def charts_by_evidence(series: Series, folds: list[Fold], margin: float) -> list
     levels = series.concentrations
     low, high = float(levels[0]), float(levels[-1])
     smallest = float(levels[levels > 0].min())
-    kappas = [np.inf, *np.geomspace(smallest / 5, 3 * high, KAPPAS).tolist()]
+    kappas = [np.inf, *np.geomspace(smallest / 5, 3 * high, KAPPAS_TRIED).tolist()]
     if low > 0:  # ln c has no place for 0
         kappas.append(0.0)
     charts = []
