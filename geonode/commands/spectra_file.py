@@ -17,7 +17,7 @@ from geonode.commands.common import (
     refuse_given,
 )
 from geonode.config import SpectraParameters
-from geonode.errors import ParameterError
+from geonode.errors import MixtureError, ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.progress import bar
 from geonode.terminal import refuse, tell
@@ -269,6 +269,8 @@ def next_levels(
     if (mixtures := read_mixtures(parameters)) is not None:
         with errors_of_file(file.name):
             design = Design.of(mixtures.amounts, mixtures.substances)
+            if design.without_surface:
+                raise MixtureError(design.without_surface)
             found = propose_mixtures(ForwardModel.of(design, mixtures.signal), count)
         named = mixtures.named
         content: dict[str, Any] = {"substances": mixtures.substances, "units": mixtures.units}
