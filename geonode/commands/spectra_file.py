@@ -9,7 +9,7 @@ from ruamel.yaml.error import YAMLError
 
 from geonode.commands.common import MOST_SHOWN, AsJson, Overwrite, echo_json, note
 from geonode.config import CalibrateParameters, SpectraParameters
-from geonode.errors import ParameterError
+from geonode.errors import MixtureError, ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.progress import bar
 from geonode.terminal import refuse, tell
@@ -246,6 +246,8 @@ def next_levels(
     else:
         with errors_of_file(file.name):
             design = Design.of(series.amounts, series.substances)
+            if design.without_surface:
+                raise MixtureError(design.without_surface)
             found = propose_mixtures(ForwardModel.of(design, series.signal), count)
         content = {"substances": series.substances, "units": series.units}
     if as_json:

@@ -310,7 +310,11 @@ def design(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> Fi
 def _hull(amounts: Float[np.ndarray, "sample 2"]) -> dict[str, list[float]]:
     """Sides of the convex hull of amounts."""
     low, ranges = amounts.min(axis=0), np.ptp(amounts, axis=0)
-    corners = amounts[ConvexHull((amounts - low) / ranges).vertices]
+    scaled = (amounts - low) / ranges
+    if np.linalg.matrix_rank(scaled - scaled.mean(axis=0), tol=1e-6) < 2:
+        corners = amounts[[scaled[:, 0].argmin(), scaled[:, 0].argmax()]]  # on a line
+    else:
+        corners = amounts[ConvexHull(scaled).vertices]
     sides = [(*a, *b) for a, b in pairwise([*corners.tolist(), corners[0].tolist()])]
     return {name: [side[at] for side in sides] for at, name in enumerate(("x", "y", "x2", "y2"))}
 
