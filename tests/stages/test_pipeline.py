@@ -143,7 +143,7 @@ def test_predictions_agree_with_their_scores(clone):
         ("params.yaml", "workers: 2", "workers: 3", set()),
         ("geonode/report/page.py", '"""', '"""\n', {"report"}),
         (
-            "geonode/posterior/posterior.py",
+            "geonode/posterior/evidence.py",
             '"""',
             '"""\n',
             {"decoders", "validate", "calibrate", "benchmark"},
