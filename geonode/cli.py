@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from geonode import __version__
+from geonode.app.command import serve
 from geonode.commands.artifacts import verify
 from geonode.commands.common import Commands
 from geonode.commands.devices import devices
@@ -57,6 +58,7 @@ for name, command, group, example in (
     ("inspect", inspect, _SPECTRA, "geonode inspect spectra.csv"),
     ("calibrate", calibrate, _SPECTRA, "geonode calibrate spectra.csv --unknown unknown.csv"),
     ("next", next_levels, _SPECTRA, "geonode next spectra.csv --count 2"),
+    ("app", serve, _SPECTRA, "geonode app"),
     ("panel", panel, _SPECTRA, "geonode panel DIR --out scores.csv"),
     ("predict", predict, _SPECTRA, "geonode predict --concentration 45 --out predicted.csv"),
     ("estimate", estimate, _SPECTRA, "geonode estimate unknown.csv --out estimates.csv"),

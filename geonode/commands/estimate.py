@@ -1,6 +1,5 @@
 """Command `geonode estimate`: unknown spectra by a calibration file."""
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,6 +19,7 @@ from geonode.commands.common import (
     refuse_given,
     require_destination,
 )
+from geonode.commands.job import estimated
 from geonode.commands.spectra_file import (
     Controls,
     ReplicatesSaid,
@@ -195,12 +195,9 @@ def _estimate_tables(
         result_tables,
         write_results,
     )
-    from geonode.calibration.routine import record  # noqa: PLC0415
 
+    found = estimated(found, by, routine, user)
     total = sum(len(one.names) for one in routine.unknowns.values())
-    with bar("estimating", total) as report:
-        found = routine.used(found, report)
-    found = replace(found, record=record(found, by, routine.files, routine.asked, user))
     if out is not None:
         write_results(found, out)
     failed = tell_checks(found)
