@@ -11,13 +11,7 @@ from jaxtyping import Float, Int
 from geonode.calibration.diagnostics import Diagnostics
 from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Limit, limits
-from geonode.calibration.methods import (
-    OF_COMPONENTS,
-    OF_ONE_WAVELENGTH,
-    PREPROCESSED,
-    folds_of,
-    most_sensitive,
-)
+from geonode.calibration.methods import CALIBRATIONS, OF_ONE_WAVELENGTH, folds_of, most_sensitive
 from geonode.calibration.verdict import NAMES
 from geonode.config import CalibrateParameters
 from geonode.errors import ParameterError
@@ -277,10 +271,11 @@ class OneSubstance:
 
     @cached_property
     def diagnostics(self) -> Diagnostics:
-        """Of the method that estimates if it is PLS or PCR, else of PLS."""
+        """Of the method that estimates if it is one of components, else of PLS."""
         levels = self.series.concentrations
         used = self.calibration.method
-        key = used if used in (*OF_COMPONENTS, PREPROCESSED) else "pls"
+        entry = CALIBRATIONS.get(used)
+        key = used if entry and (entry.components or entry.preprocessing) else "pls"
         folds = folds_of(levels, np.arange(len(levels)))
         fitted = self.calibration.fitted[key]
         return Diagnostics.of(key, fitted, self.series.signal, levels, folds)
