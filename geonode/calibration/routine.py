@@ -1,12 +1,14 @@
 """Use of a calibration: on unknowns with controls, a validation file, standards."""
 
 import hashlib
+import importlib.metadata
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,10 @@ from jaxtyping import Float
 
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile, M, read_unknown
-from geonode.calibration.checks import Control, Correction, Validation
+from geonode.calibration.checks import Control, Correction, Validation, known_already
 from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError, SpectraError
-from geonode.estimation.axis import require_axis
+from geonode.estimation.axis import own_values, require_axis
 from geonode.progress import Progress, silent
 from geonode.reading.files import (
     FORMATS,
@@ -34,11 +36,13 @@ from geonode.reading.sheet import plain_name
 from geonode.spectra.quantities import UNSAID, in_quantity, quantity_of
 from geonode.spectra.series import Series
 from geonode.spectra.table import Spectra
+from geonode.storage.lineage import code_digest
 from geonode.wording import listed, quantity
 
 OPTIONS = "options"
 WILD = ("*", "?", "[")
 WORKBOOK = ".xlsx"
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +193,18 @@ class Routine:
             name = path.name if same[path.name] == 1 else str(path)
             file = replace(file, unknowns=[*file.unknowns, (name, file.estimated(path, spectra))])
             report(len(spectra.names))
+        known_files = [one for one in (self.standards, self.validation) if one]
+        judged = [(one.file, one.spectra, one.spectra.names) for one in known_files]
+        for path, spectra in self.unknowns.items() if self.controls else ():
+            alone = len(spectra.names) == 1
+            checked = [
+                one
+                for one in spectra.names
+                if self.controls.keys() & {*_names(path, [one], alone=alone)}
+            ]
+            judged.append((path, spectra, checked))
+        doubts = [said for one in judged for said in _known_already(file, *one)]
+        file = replace(file, doubts=doubts)
         controls = [
             Control(path, _of(name, of), known, at, low, high, one.fits, inside, one.alternatives)
             for path, found in file.unknowns
@@ -234,6 +250,22 @@ def tables_of(given: list[Path]) -> list[Path]:
 def _suiting(file: Path, choices: Choices) -> Choices:
     """Choices without the sheet, which only workbooks have."""
     return choices if file.suffix.lower() == WORKBOOK else replace(choices, sheet=None)
+
+
+def _known_already(
+    file: CalibrationFile[Any], path: Path, spectra: Spectra, names: Sequence[str]
+) -> list[str]:
+    """Sentence on spectra of a file, of some names, that were calibrated with."""
+    values = own_values(file.series, spectra)
+    kept = [at for at, name in enumerate(spectra.names) if name in names]
+    found = known_already([spectra.names[at] for at in kept], values[kept], file.model.calibrated)
+    if not found:
+        return []
+    some = listed(found[:MOST_NAMED]) + (" and others" if len(found) > MOST_NAMED else "")
+    return [
+        f"{path}: {len(found)} of {len(kept)} spectra were calibrated with ({some}), and judge or "
+        "correct nothing; take others"
+    ]
 
 
 def _names(path: Path, names: list[str], *, alone: bool | None = None) -> list[str]:
@@ -324,6 +356,12 @@ def unchanged(*paths: Path) -> Iterator[dict[Path, str]]:
             )
 
 
+@cache
+def version() -> str:
+    """Version of geonode, and the checksum of its code, which a commit or wheel has alone."""
+    return f"geonode {__version__}, code {code_digest()[:12]}"
+
+
 def about_series(
     parameters: SpectraParameters, how: CalibrateParameters, files: dict[Path, str]
 ) -> dict[str, str]:
@@ -334,13 +372,14 @@ def about_series(
         how: it is calibrated; other values than the defaults are told, and the method.
         files: SHA-256 of what was read.
     """
-    about = {"calibration made by": f"geonode {__version__}"}
+    about = {"calibration made by": version()}
     for key, value in parameters.model_dump(mode="json", exclude_unset=True).items():
         if value is None:
             continue
         name = "calibrated with" if key == "source" else f"option {key.replace('_', '-')}"
         about[name] = value if isinstance(value, str) else json.dumps(value)
         if key in ("source", "concentrations"):
+            about[name] = Path(value).name  # wherever it lies, the calibration file is the same
             about[f"{name}, SHA-256"] = files[file_and_sheet(Path(value))[0]]
     others = how.model_dump(exclude_defaults=True, exclude={"method"})
     given = {f"option {key.replace('_', '-')}": json.dumps(value) for key, value in others.items()}
@@ -365,18 +404,23 @@ def record(
     """
     unit = file.unit
     made = [
-        ("made by", f"geonode {__version__}"),
+        ("made by", version()),
+        *((name, importlib.metadata.version(name)) for name in ("numpy", "scipy", "torch")),
         ("date and time", datetime.now().astimezone().isoformat(timespec="seconds")),
         *([("user", user)] if user else []),
         ("calibration file", calibration[0]),
         ("calibration file, SHA-256", calibration[1]),
         *file.about.items(),
         ("preprocessing", ", ".join(step.said for step in file.series.preprocessing.steps) or "no"),
-        ("method", file.method),
+        *file.model.facts,
+        ("verdict", file.model.sentence),
     ]
+    if (by := file.about.get("calibration made by", version())) != version():
+        made.append(("warning", f"calibrated by {by}, and estimated by other code"))
     made += [(f"read with {key}", str(value)) for key, value in asked.items()]
     for path, checksum in files.items():
         made += [("read", str(path)), ("read, SHA-256", checksum)]
+    made += [("doubt", said) for said in file.doubts]
     made += [("control", one.sentence(unit)) for one in file.controls]
     if file.correction:
         made.append(("correction", file.correction.sentence(unit)))

@@ -73,6 +73,9 @@ ValidationFile = Annotated[
     ),
 ]
 User = Annotated[str | None, typer.Option(metavar="NAME", help="Who, for the record.")]
+Accept = Annotated[
+    bool, typer.Option("--accept", help="Exit status 0 although no method can be used.")
+]
 MethodKey = Annotated[
     str, typer.Option(help="What estimates unknowns, such as pls; auto: the simplest of the best.")
 ]
@@ -142,6 +145,7 @@ def calibrate(
     control: Controls = None,
     validation: ValidationFile = None,
     user: User = None,
+    accept: Accept = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Calibrate with a file of spectra, and say which method to use and how far off it is.
@@ -150,7 +154,7 @@ def calibrate(
     Several amounts are calibrated together, unless --target names one.
     DIR gets a page (index.html), a workbook (calibration.xlsx), CSV files, and the calibration file
     for `geonode estimate --calibration` (calibration.safetensors). The exit status is 1 if a
-    control or the validation failed.
+    control or the validation failed, or no method can be used and --accept does not allow it.
     """
     from geonode.calibration.calibration_file import CalibrationFile, model_of  # noqa: PLC0415
     from geonode.calibration.results import brief_unknowns  # noqa: PLC0415
@@ -187,7 +191,7 @@ def calibrate(
     found = routine.used(replace(found, about=about_series(parameters, how, read)))
     write_calibration(found, folder, routine, user)
     failed = tell_checks(found)
-    tell(found.model.sentence)
+    (tell if found.model.is_sound else refuse)(found.model.sentence)
     if not series.is_of_one:
         shown = ("RMSEP, combined", "RMSEP, PLS of each substance", "RMSEP, PLS2", "best method")
         tell("\n".join(["", *errors_table(found.model).only("substance", *shown).lines()]))
@@ -196,7 +200,7 @@ def calibrate(
         tell("\n".join(["", *lines]))
     by = f", unknowns estimated by {found.method}" if routine.unknowns else ""
     note(f"{found.model.counted} calibrated{by} -> {folder / 'index.html'}")
-    if failed:
+    if failed or not (accept or found.model.is_usable):
         raise typer.Exit(1)
 
 
@@ -265,6 +269,8 @@ def tell_checks(found: "CalibrationFile[Any]") -> bool:
     """Report how controls and validation came out, failed ones in red; whether one failed."""
     for control in found.controls:
         (tell if control.passed else refuse)(control.sentence(found.unit))
+    for said in found.doubts:
+        refuse(said)
     for judged in found.validations:
         (refuse if judged.fails else tell)(judged.sentence(found.unit))
     passed = [control.passed for control in found.controls]
