@@ -147,7 +147,7 @@ class CalibrationFile(Generic[M]):
                 numbers.swapaxes(1, 2), lengths, self.series.amounts.T, strict=True
             )
         ]
-        remarks = [(one.fits and self.model.range_remark(one), one.remark) for one in found]
+        remarks = [(self.model.range_remark(one) if one.fits else "", one.remark) for one in found]
         return [
             replace(one, remark="; ".join(filter(None, said)), determined=of_one.tolist())
             for one, said, of_one in zip(found, remarks, np.stack(determined, axis=1), strict=True)

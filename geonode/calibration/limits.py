@@ -53,7 +53,7 @@ RISK, UNCERTAINTY = 0.01, 3
 
 GUESSED = "left-out levels are not estimated well enough for a limit"
 
-ROUNDING = "errors are those of rounding: equal scans, or exact numbers"
+ONLY_ROUNDING = "errors are those of rounding: equal scans, or exact numbers"
 
 FEWEST_SCANS = 3
 """Of the blank, for a standard deviation of its own."""
@@ -96,17 +96,13 @@ def precision_limit(
 ) -> Limit:
     """Limits of what estimates: where 3.3 and 10 standard errors reach the concentration.
 
-    Args:
-        series: what was measured.
-        profile: its precision profile.
-        method: what estimates, for people.
-        usable: whether that can be used.
+    The profile is that of a method, which need not be usable.
     """
     name, (first, last) = f"precision profile of {method}", series.concentrations[[0, -1]]
     if not usable:
         return Limit(name, GUESSED)
     if profile.standard_errors.max() <= EXACT * last:
-        return Limit(name, ROUNDING)
+        return Limit(name, ONLY_ROUNDING)
     ranges = [profile.working_range(1 / factor) for factor in (DETECTION, QUANTIFICATION)]
     ends = [None if one is None else (one[0], one[0]) for one in ranges]
     said = "3.3 and 10 standard errors of an unknown, by the method that estimates"
@@ -244,7 +240,7 @@ def _limit(
     """Limits from the lowest and highest standard deviation of a concentration near zero."""
     first, top = series.concentrations[[0, -1]].tolist()
     if high <= EXACT * top:
-        return Limit(name, ROUNDING)
+        return Limit(name, ONLY_ROUNDING)
     detection, quantification = ((factor * low, factor * high) for factor in factors)
     if detection[1] >= top:
         return Limit(name, "the limit is above the highest level")

@@ -16,7 +16,7 @@ from geonode.calibration.methods import (
     OF_COMPONENTS,
     OF_ONE_WAVELENGTH,
     PREPROCESSED,
-    Fitted,
+    Fit,
     Linear,
     Polynomial,
     folds_of,
@@ -57,6 +57,8 @@ PROPOSALS = 3
 
 PREDICTED = 65
 """Number of concentrations at which spectra are predicted for tables and figures."""
+
+COEFFICIENTS = "coefficients: table regression, calibration file"
 
 LONGEST_IN_REMARK = 40
 """Characters of a name in a remark."""
@@ -135,14 +137,14 @@ class OneSubstance:
         """Estimates by the chosen method, and by geonode if it takes part."""
         of_geonode = self._by_geonode(spectra, names)
         if self.calibration.law is None:
-            errors = self.precision.at(np.array([one.amounts[0] for one in of_geonode])).tolist()
+            errors = self._errors_at(np.array([one.amounts[0] for one in of_geonode]))
             return [
                 replace(one, standard_errors=[error], by_geonode=one)
                 for one, error in zip(of_geonode, errors, strict=True)
             ]
         modes = np.array([one.amounts[0] for one in of_geonode]) if of_geonode else None
         middle, ends = self.calibration.estimate(spectra, modes)
-        columns = names, middle.tolist(), ends.tolist(), self.precision.at(middle).tolist()
+        columns = names, middle.tolist(), ends.tolist(), self._errors_at(middle)
         found = [
             Estimate(name, [amount], [[(low, high)]], True, standard_errors=[error])
             for name, amount, (low, high), error in zip(*columns, strict=True)
@@ -219,12 +221,21 @@ class OneSubstance:
         """Standard error of what estimates over the concentration."""
         return PrecisionProfile.of(self.calibration)
 
+    def _errors_at(self, estimates: Float[np.ndarray, "unknown"]) -> list[float]:
+        """Standard errors of estimates, infinite where none is known."""
+        return np.nan_to_num(self.precision.at(estimates), nan=np.inf).tolist()
+
     @cached_property
-    def telling(self) -> tuple[Information, Int[np.ndarray, "place"]]:
-        """Information along the curve of geonode, and places of the most telling wavelengths."""
-        assert self.calibration.curve is not None
-        found, levels = Information.of(self.calibration.curve), self.series.concentrations
-        return found, found.telling(levels[0], levels[-1])
+    def information(self) -> Information | None:
+        """Information along the curve of geonode; None: there is no curve."""
+        curve = self.calibration.curve
+        return None if curve is None else Information.of(curve)
+
+    @property
+    def telling(self) -> list[int]:
+        """Places of the most telling wavelengths; none without a curve."""
+        low, high = self.series.concentrations[[0, -1]]
+        return self.information.telling(low, high).tolist() if self.information else []
 
     @cached_property
     def limits(self) -> list[Limit]:
@@ -293,11 +304,6 @@ class OneSubstance:
         return found.law is None and bool(2 * np.median(lengths) < np.ptp(found.concentrations))
 
     @property
-    def calibrated(self) -> Float[np.ndarray, "scan wavelength"]:
-        """Every scan, and the mean of every level."""
-        return np.concatenate([self.scans[1], self.series.signal])
-
-    @property
     def facts(self) -> list[tuple[str, str]]:
         """Method, what it consists of, its constants, and its law of errors."""
         found, told = self.calibration, [("method", self.method)]
@@ -306,7 +312,7 @@ class OneSubstance:
             if key != found.method and not weights.get(key):
                 continue
             weight = f"weight {number(weights[key], 4)}, " if weights else ""
-            told.append((f"method, {NAMES[key]}", weight + self._described(one)))
+            told.append((f"method, {NAMES[key]}", weight + self._described(one.fit, one.option)))
         if found.curve is not None:
             weight = f"weight {number(weights.get('geonode'), 4)}, " if weights else ""
             where = "nodes, scores and covariances: curve in the calibration file"
@@ -321,26 +327,23 @@ class OneSubstance:
         )
         return [*told, ("law of errors", said)]
 
-    def _described(self, one: Fitted) -> str:
+    def _described(self, fit: Fit, option: int) -> str:
         """Constants of a method, or where they stand."""
-        fit, where = one.fit, "coefficients: regression table and calibration file"
         if isinstance(fit, Polynomial):
-            at = self.series.labels["axis_unit"]
-            at = quantity(float(self.series.axis[fit.place]), at, 10)
             numbers = f"{fit.constant!r} + {fit.slope!r} x + {fit.curvature!r} x²"
             x = f"x = (concentration - {fit.centre!r}) / {fit.span!r}"
-            return f"signal at {at} = {numbers}, {x}"
+            return f"signal at {self.at(fit.place)} = {numbers}, {x}"
         if isinstance(fit, PreprocessedPLS):
             each = [
-                f"{name} with weight {number(of.weight, 4)} and {len(of.sizes)} components"
+                f"{name} (weight {number(of.weight, 4)}) with {len(of.sizes)} components"
                 for name, of in fit.members.items()
             ]
-            return f"{listed(each)}; {where}"
+            return f"{listed(each)}; {COEFFICIENTS}"
         assert isinstance(fit, Linear)
         if fit.rotation is None:
-            return f"at {quantity(float(self.series.axis[one.option]), '1', 10)}; {where}"
-        components = int(np.isfinite(fit.sizes[: one.option + 1]).sum())
-        return f"{components} components; {where}"
+            return f"at {self.at(option)}; {COEFFICIENTS}"
+        components = int(np.isfinite(fit.sizes[: option + 1]).sum())
+        return f"{components} components; {COEFFICIENTS}"
 
     def range_remark(self, estimate: Estimate) -> str | None:
         """Remark on an estimate beyond the levels; None for one within them."""

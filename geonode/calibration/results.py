@@ -18,6 +18,9 @@ from geonode.storage.workbook import workbook
 BESIDE = ("controls", "validated", "standards", "record")
 """Tables of results beside that of the unknowns."""
 
+CELLS = ("standard error", "low90", "high90", "raw estimate", "raw standard error")
+"""Columns of an amount, beside what is reported of it."""
+
 
 def result_tables(file: CalibrationFile[Any]) -> list[Table]:
     """Tables of what the calibration was used on, and the record."""
@@ -56,16 +59,17 @@ def brief_unknowns(file: CalibrationFile[Any], *, ends: bool = True) -> Table:
     return Table("brief", f"Unknown spectra: estimate ± standard error{said}", columns)
 
 
-def reported(amount: float, error: float) -> tuple[float, float, int]:
-    """Amount and standard error for reports, and the decimal places of both.
+def reported(amount: float, error: float) -> tuple[float, float | None, str]:
+    """Amount and standard error for reports, and both as text.
 
     The standard error has two significant digits, the amount ends at the same place.
     """
-    if not (error > 0 and math.isfinite(error)):
-        return amount, error, 0
+    if not 0 < error < math.inf:
+        return amount, None, number_text(amount, SHOWN)
     error = float(f"{error:.1e}")
     places = 1 - math.floor(math.log10(error))
-    return round(amount, places), error, places
+    amount, shown = round(amount, places), max(places, 0)
+    return amount, error, f"{amount:.{shown}f} ± {error:.{shown}f}"
 
 
 def _reported_text(one: Estimate, place: int, *, ends: bool) -> str:
@@ -73,15 +77,10 @@ def _reported_text(one: Estimate, place: int, *, ends: bool) -> str:
     if not one.fits:
         return "-"
     amount, low, high = one.numbers[place]
-    error = one.standard_errors[place] if one.standard_errors else math.nan
     within = f"({number_text(low, SHOWN)} to {number_text(high, SHOWN)})"
     if not one.is_number(place):
         return f"not determined {within}"
-    amount, error, places = reported(amount, error)
-    said = alternatives_text(one, SHOWN)
-    if not said:
-        said = f"{amount:.{max(places, 0)}f} ± {error:.{max(places, 0)}f}"
-        said = said if error > 0 else number_text(amount, SHOWN)
+    said = alternatives_text(one, SHOWN) or reported(amount, one.standard_errors[place])[2]
     return f"{said} {within}" if ends else said
 
 
@@ -160,23 +159,19 @@ def _unknowns(file: CalibrationFile[Any]) -> Table:
     """What is reported of unknowns first, raw numbers and what else is known of them behind it."""
     names, found = _found(file)
     columns = [Column("file", names), Column("spectrum", [one.name for one in found])]
-    substances = [*zip(file.series.substances, file.series.units, strict=True)]
-    for place, (name, unit) in enumerate(substances):
-        cells = [_reported_cells(one, place) for one in found]
-        titles = ("estimated", "standard error", "low90", "high90")
-        of = f"{name} " if not file.series.is_of_one else ""
-        for title, values in zip(titles, zip(*cells, strict=True), strict=True):
-            called = name if of and title == "estimated" else f"{of}{title}"
-            columns.append(Column(called, values, unit, group=of.strip()))
+    raw: list[Column] = []
+    for place, (name, unit) in enumerate(
+        zip(file.series.substances, file.series.units, strict=True)
+    ):
+        group = "" if file.series.is_of_one else name
+        cells = zip(*(_reported_cells(one, place) for one in found), strict=True)
+        for title, values in zip((group or "estimated", *CELLS), cells, strict=True):
+            called = f"{group} {title}" if group and title in CELLS else title
+            shown = raw if title.startswith("raw") else columns
+            digits = None if shown is raw else 6
+            shown.append(Column(called, values, unit, digits=digits, group=group))
     columns.append(Column("remark", _remarks(file, found)))
-    columns.append(Column("fits", [one.fits for one in found]))
-    for place, (name, unit) in enumerate(substances):
-        of = f"{name} " if not file.series.is_of_one else ""
-        raw = [one.amounts[place] for one in found]
-        errors = [one.standard_errors[place] if one.standard_errors else None for one in found]
-        columns.append(Column(f"{of}raw estimate", raw, unit, digits=None, group=of.strip()))
-        called = f"{of}raw standard error"
-        columns.append(Column(called, errors, unit, digits=None, group=of.strip()))
+    columns += [Column("fits", [one.fits for one in found]), *raw]
     by = file.method
     if file.correction:
         by += ", corrected by standards"
@@ -185,29 +180,27 @@ def _unknowns(file: CalibrationFile[Any]) -> Table:
         if file.model.calibration.method != "geonode":
             by += ", geonode beside it"
             columns += interval_columns(_intervals(of_geonode), file.unit, "geonode ")
+        sets = [one.sets[0] if one.fits else None for one in of_geonode]
         columns += [
             Column("ambiguous", [one.is_ambiguous for one in of_geonode]),
             Column("p", [one.p_value for one in of_geonode]),
-            Column(
-                "geonode set90",
-                [one.sets[0] if one.fits else None for one in of_geonode],
-                file.unit,
-            ),
+            Column("geonode set90", sets, file.unit),
         ]
     columns.append(Column("method", [file.method] * len(found)))
     return Table("unknowns", f"Unknown spectra, estimated by {by}, with 90% intervals", columns)
 
 
-def _reported_cells(one: Estimate, place: int) -> tuple[Cell, Cell, Cell, Cell]:
-    """Amount for reports, its standard error, and the ends of its interval."""
-    if not one.fits:
-        return None, None, None, None
+def _reported_cells(one: Estimate, place: int) -> tuple[Cell, ...]:
+    """Amount for reports, and the cells of `CELLS`."""
     amount, low, high = one.numbers[place]
-    error = one.standard_errors[place] if one.standard_errors else math.nan
+    error = one.standard_errors[place]
+    raw = amount, error if error < math.inf else None
+    if not one.fits:
+        return None, None, None, None, *raw
     if not one.is_number(place):
-        return "not determined", None, low, high
-    amount, error, _ = reported(amount, error)
-    return alternatives_text(one) or amount, error if error > 0 else None, low, high
+        return "not determined", None, low, high, *raw
+    rounded, shown, _ = reported(amount, error)
+    return alternatives_text(one) or rounded, shown, low, high, *raw
 
 
 def _intervals(found: list[Estimate]) -> list[list[Cell]]:

@@ -18,6 +18,7 @@ from jaxtyping import Float
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile, M, read_unknown
 from geonode.calibration.checks import Control, Correction, Validation, known_already
+from geonode.calibration.one_substance import scans_of_levels
 from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.axis import own_values, require_axis
@@ -29,6 +30,7 @@ from geonode.reading.files import (
     errors_naming,
     file_and_sheet,
     read_known,
+    read_unknown_beside,
 )
 from geonode.reading.headers import same_unit
 from geonode.reading.series_file import has_several_amounts, known_sheet, samples_of
@@ -42,7 +44,7 @@ from geonode.wording import listed, quantity
 OPTIONS = "options"
 WILD = ("*", "?", "[")
 WORKBOOK = ".xlsx"
-MOST_NAMED = 5
+SOME_NAMES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +112,7 @@ class Routine:
         validation: Path | None,
         standards: Path | None,
         choices: Choices = UNCHOSEN,
+        beside: Path | None = None,
     ) -> "Routine":
         """Read all files.
 
@@ -122,6 +125,7 @@ class Routine:
             standards: samples to correct by.
             choices: what files leave open: the sheet of all workbooks, and where those of known
                 concentration have it.
+            beside: file of the series, which may have unknowns too.
 
         Raises:
             SpectraError: a file cannot be read, or its axis, unit or range is another.
@@ -144,6 +148,8 @@ class Routine:
                 None if one is None else Known.read(one, series, choices)
                 for one in (validation, standards)
             )
+        if beside and (here := read_unknown_beside(beside, missing="mask", choices=choices)):
+            spectra[beside] = in_quantity(beside, series.labels, here)
         names = {name for path, one in spectra.items() for name in _names(path, one.names)}
         for name, count in Counter(name for name, _ in known).items():
             if count > 1:
@@ -193,17 +199,9 @@ class Routine:
             name = path.name if same[path.name] == 1 else str(path)
             file = replace(file, unknowns=[*file.unknowns, (name, file.estimated(path, spectra))])
             report(len(spectra.names))
-        known_files = [one for one in (self.standards, self.validation) if one]
-        judged = [(one.file, one.spectra, one.spectra.names) for one in known_files]
-        for path, spectra in self.unknowns.items() if self.controls else ():
-            alone = len(spectra.names) == 1
-            checked = [
-                one
-                for one in spectra.names
-                if self.controls.keys() & {*_names(path, [one], alone=alone)}
-            ]
-            judged.append((path, spectra, checked))
-        doubts = [said for one in judged for said in _known_already(file, *one)]
+        judging = {one.file: one.spectra for one in (self.standards, self.validation) if one}
+        judging |= self.unknowns if self.controls else {}
+        doubts = [said for one in judging.items() for said in _known_already(file, *one)]
         file = replace(file, doubts=doubts)
         controls = [
             Control(path, _of(name, of), known, at, low, high, one.fits, inside, one.alternatives)
@@ -252,20 +250,14 @@ def _suiting(file: Path, choices: Choices) -> Choices:
     return choices if file.suffix.lower() == WORKBOOK else replace(choices, sheet=None)
 
 
-def _known_already(
-    file: CalibrationFile[Any], path: Path, spectra: Spectra, names: Sequence[str]
-) -> list[str]:
-    """Sentence on spectra of a file, of some names, that were calibrated with."""
+def _known_already(file: CalibrationFile[Any], path: Path, spectra: Spectra) -> list[str]:
+    """Sentence on spectra of a file that were calibrated with."""
     values = own_values(file.series, spectra)
-    kept = [at for at, name in enumerate(spectra.names) if name in names]
-    found = known_already([spectra.names[at] for at in kept], values[kept], file.model.calibrated)
+    found = known_already(spectra.names, values, scans_of_levels(file.series)[1])
     if not found:
         return []
-    some = listed(found[:MOST_NAMED]) + (" and others" if len(found) > MOST_NAMED else "")
-    return [
-        f"{path}: {len(found)} of {len(kept)} spectra were calibrated with ({some}), and judge or "
-        "correct nothing; take others"
-    ]
+    some = listed(found[:SOME_NAMES]) + (" and others" if len(found) > SOME_NAMES else "")
+    return [f"{path}: {some} were calibrated with, and judge or correct nothing; take others"]
 
 
 def _names(path: Path, names: list[str], *, alone: bool | None = None) -> list[str]:

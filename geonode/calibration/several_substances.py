@@ -83,7 +83,7 @@ class SeveralSubstances:
         """Estimates of all substances together."""
         found = self.calibration.estimate(spectra)
         # Beyond what fits the surface may be singular.
-        errors = np.full(found.amounts.shape, np.nan)
+        errors = np.full(found.amounts.shape, np.inf)
         if found.fits.any():
             errors[found.fits] = self.calibration.precision(found.amounts[found.fits])[0]
         columns = names, found.amounts.tolist(), found.sets, found.fits.tolist(), found.parts
@@ -100,11 +100,6 @@ class SeveralSubstances:
                 *columns, errors.tolist(), strict=True
             )
         ]
-
-    @property
-    def calibrated(self) -> Float[np.ndarray, "scan wavelength"]:
-        """Spectra of the samples."""
-        return self.series.signal
 
     @property
     def facts(self) -> list[tuple[str, str]]:

@@ -169,10 +169,13 @@ def estimate(
     with unchanged(path) as read:
         found = load_calibration(path)
     by = path.name, read[path]
+    if not found.model.is_sound:
+        refuse(f"the calibration with {found.source}: {found.model.sentence}")
     if image is not None:
         how = _engine(workers, scheduler), batch_size, cache_dtype or "float64", device
         _write_maps(found, by, image, out, user, *how)
-        _end_with_verdict(found, accept=accept)
+        if not (accept or found.model.is_usable):
+            raise typer.Exit(1)
         return
     choices = Choices(sheet, concentrations, replicates, target)
     checks = control or [], validation, standards, choices
@@ -183,13 +186,6 @@ def estimate(
     for one in files_of(out).values() if out is not None else ():
         require(one, ".csv", ".xlsx", never=(path, *routine.files))
     _estimate_tables(found, by, routine, out, user, as_json)
-    _end_with_verdict(found, accept=accept)
-
-
-def _end_with_verdict(found: "CalibrationFile[Any]", *, accept: bool) -> None:
-    """Repeat the warnings of a calibration; exit status 1 if nothing can be used."""
-    if not found.model.is_sound:
-        refuse(f"the calibration with {found.source}: {found.model.sentence}")
     if not (accept or found.model.is_usable):
         raise typer.Exit(1)
 

@@ -9,7 +9,7 @@ from ruamel.yaml.error import YAMLError
 
 from geonode.commands.common import MOST_SHOWN, AsJson, Overwrite, echo_json, note
 from geonode.config import CalibrateParameters, SpectraParameters
-from geonode.errors import ParameterError
+from geonode.errors import MixtureError, ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.progress import bar
 from geonode.terminal import refuse, tell
@@ -184,7 +184,7 @@ def calibrate(
     with unchanged(file, *second) as read:
         series = read_measured(parameters)
     choices = Choices(sheet, concentrations, replicates, target)
-    routine = Routine.read(series, unknown or [], control or [], validation, None, choices)
+    routine = Routine.read(series, unknown or [], control or [], validation, None, choices, file)
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
     with bar("calibrating", model_of(series).steps(series)) as report:
         found = CalibrationFile.of(file.name, series, how, report)
@@ -250,6 +250,8 @@ def next_levels(
     else:
         with errors_of_file(file.name):
             design = Design.of(series.amounts, series.substances)
+            if said := design.without_surface:
+                raise MixtureError(said)
             found = propose_mixtures(ForwardModel.of(design, series.signal), count)
         content = {"substances": series.substances, "units": series.units}
     if as_json:

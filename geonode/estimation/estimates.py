@@ -47,7 +47,7 @@ class Estimate:
     uncorrected: Sequence[float] = ()
     """Amounts before a correction by standards; none where there is no correction."""
     standard_errors: Sequence[float] = ()
-    """Of every substance; NaN beyond what was calibrated, where none is known."""
+    """Of every substance; infinite beyond what was calibrated, where none is known."""
     determined: Sequence[bool] = ()
     """Of every substance, whether its set says where in the calibrated range the amount is."""
     by_geonode: "Estimate | None" = None
@@ -112,10 +112,6 @@ class CalibrationModel(Protocol):
     @property
     def is_usable(self) -> bool:
         """Whether anything can be estimated at all."""
-
-    @property
-    def calibrated(self) -> Float[np.ndarray, "scan wavelength"]:
-        """Every scan calibrated with."""
 
     @property
     def facts(self) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.spatial import ConvexHull
+from scipy.spatial import ConvexHull, QhullError
 
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.limits import Line
@@ -53,7 +53,7 @@ HEAT_ROWS, HEAT_COLUMNS = 32, 120
 CELLS, OF_SURFACES, SURFACE_NUMBERS = 12, 120, 100_000
 """Cells of a response surface along an amount, its wavelengths at most, and numbers of all."""
 
-MOST_POINTS = 600
+MOST_MARKS = 600
 """Levels or samples of a figure, at most."""
 
 CUT_BEYOND = 10.0
@@ -77,7 +77,7 @@ def left_out(
             every sample or None; the first ones are drawn as dots, the others as squares.
         size: of dots.
     """
-    every, shown = true, sample(len(true), MOST_POINTS)
+    every, shown = true, sample(len(true), MOST_MARKS)
     true = true[shown]
     x = concentration(alt.X, "true", f"true {amount}", every)
     y, low, same = (
@@ -126,7 +126,7 @@ def curve(model: OneSubstance) -> Figure:
 
 def residuals(model: OneSubstance) -> Figure:
     """Errors of the left-out levels by a method that the reader chooses."""
-    shown = sample(len(model.series.signal), MOST_POINTS)
+    shown = sample(len(model.series.signal), MOST_MARKS)
     levels, used = model.series.concentrations[shown], model.calibration.method
     methods = model.calibration.verdict.methods
     rows = {
@@ -192,7 +192,7 @@ def influence(model: OneSubstance) -> Figure:
     named = found.inside if len(levels) > MOST_IN_LEGEND else np.zeros(len(levels), bool)
     tables = {
         "samples": {
-            key: column[sample(len(levels), MOST_POINTS)] for key, column in samples.items()
+            key: column[sample(len(levels), MOST_MARKS)] for key, column in samples.items()
         },
         "named": {key: column[~named][:MOST_LEVELS_DRAWN] for key, column in samples.items()},
         "leverage_limit": {"leverage": [found.leverage_limit]},
@@ -254,7 +254,8 @@ def precision(model: OneSubstance) -> Figure:
 
 def telling(model: OneSubstance) -> Figure:
     """Information about the concentration over concentrations and wavelengths."""
-    found, series = model.telling[0], model.series
+    found, series = model.information, model.series
+    assert found is not None  # there is a curve
     levels = series.concentrations
     inside = np.flatnonzero(
         (levels[0] <= found.concentrations) & (found.concentrations <= levels[-1])
@@ -327,7 +328,7 @@ def _pair_axes(model: SeveralSubstances, one: int, other: int) -> tuple[alt.X, a
 
 
 def _pair_amounts(model: SeveralSubstances, one: int, other: int) -> dict[str, Any]:
-    shown = sample(len(model.series.amounts), MOST_POINTS)
+    shown = sample(len(model.series.amounts), MOST_MARKS)
     amounts, names = model.series.amounts[shown], [model.series.samples[at] for at in shown]
     return {"sample": names, "x": amounts[:, one], "y": amounts[:, other]}
 
@@ -357,7 +358,7 @@ def design(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> Fi
         "hull": _hull(file.series.amounts[:, [one, other]]),
     }
     if found := [each for _, of_file in file.unknowns for each in of_file if each.fits][
-        :MOST_POINTS
+        :MOST_MARKS
     ]:
         x_of, y_of = ([each.numbers[at][0] for each in found] for at in (one, other))
         tables["unknowns"] = {"sample": [each.name for each in found], "x": x_of, "y": y_of}
@@ -375,7 +376,10 @@ def design(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> Fi
 def _hull(amounts: Float[np.ndarray, "sample 2"]) -> dict[str, list[float]]:
     """Sides of the convex hull of amounts."""
     low, ranges = amounts.min(axis=0), np.ptp(amounts, axis=0)
-    corners = amounts[ConvexHull((amounts - low) / ranges).vertices]
+    try:
+        corners = amounts[ConvexHull((amounts - low) / ranges).vertices]
+    except QhullError:  # tied amounts are on a line
+        corners = amounts[[amounts[:, 0].argmin(), amounts[:, 0].argmax()]]
     sides = [(*a, *b) for a, b in pairwise([*corners.tolist(), corners[0].tolist()])]
     return {name: [side[at] for side in sides] for at, name in enumerate(("x", "y", "x2", "y2"))}
 

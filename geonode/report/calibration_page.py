@@ -103,7 +103,7 @@ def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[
         Section("diagnostics", "Diagnostics of PLS and PCR", _diagnostics(model, tables)),
         Section("peaks", "Peaks", [tables["peaks"]]),
         _unknown(tables, saved),
-        Section("precision", "How precise estimates are", _precision(model, tables)),
+        Section("precision", "How precise estimates are", _precise(model)),
         Section("limits", "Limits of detection and quantification", [tables["limits"]]),
     ]
     spectra = Section("spectra", "Spectra", [spectra_figure(model.series, drawn)])
@@ -131,7 +131,7 @@ def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[
     ]
 
 
-def _precision(model: OneSubstance, tables: dict[str, Table]) -> list[Part]:
+def _precise(model: OneSubstance) -> list[Part]:
     """Standard error over the concentration, working ranges, and what wavelengths tell."""
     found, unit = model.precision, model.series.unit
     parts: list[Part] = [
@@ -142,12 +142,11 @@ def _precision(model: OneSubstance, tables: dict[str, Table]) -> list[Part]:
     ]
     if blind := [f"{number(low)} to {quantity(high, unit)}" for low, high in found.blind]:
         parts.append(f"Estimates tell little from {listed(blind)}.")
-    if "telling" in tables:
+    if places := model.telling:
         parts += [
-            "How much every wavelength tells, with common errors shared among wavelengths: the "
-            "squares add up to 1 / (standard error)² by the law of errors alone.",
+            f"The most telling wavelengths: {listed([model.at(place) for place in places])}. The "
+            "squares of what all tell add up to 1 / (standard error)² by the law of errors alone.",
             figures.telling(model),
-            tables["telling"],
         ]
     return parts
 

@@ -38,7 +38,7 @@ def tables(file: CalibrationFile[Any]) -> list[Table]:
     rest = [_by_every_method, _precision, _limits, _influences, _errors_by_components]
     rest += [_regression_vector, _peaks]
     if model.calibration.curve is not None:
-        rest += [_telling, _predicted_spectra, _scan_spectra, _next_levels]
+        rest += [_predicted_spectra, _scan_spectra, _next_levels]
     return [*results, *made, *(make(model) for make in rest)]
 
 
@@ -103,6 +103,8 @@ def _about_levels(file: CalibrationFile[OneSubstance]) -> dict[str, Cell]:
             f"{one.name}, left-out levels inside their 90% intervals": inside,
         }
     about["concentrations that can be told apart"] = max(1, round(model.precision.length))
+    if places := model.telling:
+        about["most telling wavelengths"] = ", ".join(map(model.at, places))
     for precision in WORKING:
         ends = model.precision.working_range(precision)
         about[f"working range at {precision:.0%} standard error"] = [ends] if ends else "none"
@@ -205,17 +207,6 @@ def _precision(model: OneSubstance) -> Table:
     if found.floor is not None:
         columns.append(Column("by the law of errors alone", found.floor, unit))
     return Table("precision", "Standard error of an estimate over the concentration", columns)
-
-
-def _telling(model: OneSubstance) -> Table:
-    """Most telling wavelengths."""
-    found, places = model.telling
-    parts = found.by_wavelength[:, places].mean(axis=0) / found.metric.mean()
-    columns = [
-        Column(model.series.axis_label, model.series.axis[places]),
-        Column("share of the information", parts),
-    ]
-    return Table("telling", "Wavelengths that tell most of the concentration", columns)
 
 
 def _influences(model: OneSubstance) -> Table:

@@ -174,13 +174,8 @@ for (const details of document.querySelectorAll('details')) {  // what was folde
     }
   });
 }
-function unfold() {
+addEventListener('beforeprint', () => {
   document.querySelectorAll('details').forEach(details => { details.open = true; });
-}
-addEventListener('beforeprint', unfold);
-addEventListener('hashchange', () => {
-  const details = document.querySelector(`${location.hash || '#x'} > details`);
-  if (details) details.open = true;
 });
 let settled;
 addEventListener('resize', () => {  // after Vega has taken the new width

@@ -106,7 +106,7 @@ def test_a_table_that_cannot_be_written_is_refused(project, quick, monkeypatch, 
         if len(quick) >= after:
             raise ArtifactError(f"{path}: cannot be written: disk full")
 
-    monkeypatch.setattr(panel, "write_bytes", full)
+    monkeypatch.setattr(panel, "write_text", full)
     result = call("panel", "series", "--out", "out.csv")
     assert_refused(result, "out.csv: cannot be written: disk full")
     assert len(quick) == after
