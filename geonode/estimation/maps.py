@@ -55,12 +55,13 @@ MISSING_VALUE = float(np.finfo(np.float16).min)
 Every format holds it, and no amount nor end of an interval comes near, as they may to -1.
 """
 
-AMBIGUOUS, MISFIT, MISSING, OUTSIDE = 1, 2, 4, 8
+AMBIGUOUS, MISFIT, MISSING, OUTSIDE, UNDETERMINED = 1, 2, 4, 8, 16
 FLAGS = {
     "ambiguous": AMBIGUOUS,
     "fits_nowhere": MISFIT,
     "missing": MISSING,
     "outside_the_samples": OUTSIDE,
+    "not_determined": UNDETERMINED,
 }
 """Bits of the flag map, by their meanings."""
 
