@@ -13,11 +13,11 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.parameters_file import read_parameters
 from geonode.storage.document import write_json
 from geonode.storage.record import Record, conditions
-from stages.paths import DEVICE, METRICS, PIPELINE, RECORDS
+from stages.paths import DEVICE, METRICS, PIPELINE, RECORDS, WORK
 from stages.performance import kernels
 from tests.geometry.small_series import LEVELS, small_metrics, small_series
 
-KERNELS = {"geodesics": {"per_second": 1e8}, "training": {"trained_per_second": 1e6}}
+KERNELS = {"geodesics": {"rows": 20, "per_second": 1e8}, "training": {"trained_per_second": 1e6}}
 
 
 def leave_run(project, monkeypatch, reading, lineage):
@@ -51,6 +51,10 @@ def test_seconds_memory_and_rates_are_measured(run):
     expected = {"seconds": 12.0, "peak_mb": 102.0, "device_peak_mb": None}
     assert found["stages"]["spectra"] == expected
     assert (found["device"], found["geodesics"]) == ("cpu", KERNELS["geodesics"])
+    assert json.loads(WORK.read_text(encoding="utf-8")) == {
+        "geodesics": {"rows": 20},
+        "training": {},
+    }
 
 
 @pytest.mark.usefixtures("unchecked", "timed")
