@@ -5,10 +5,12 @@ from typing import Annotated
 import typer
 
 from geonode import __version__
+from geonode.app.command import serve
 from geonode.commands.artifacts import verify
 from geonode.commands.common import Commands
 from geonode.commands.devices import devices
 from geonode.commands.estimate import estimate
+from geonode.commands.geodesic import geodesic
 from geonode.commands.panel import panel
 from geonode.commands.predict import predict
 from geonode.commands.spectra_file import calibrate, inspect, next_levels
@@ -56,9 +58,11 @@ for name, command, group, example in (
     ("inspect", inspect, _SPECTRA, "geonode inspect spectra.csv"),
     ("calibrate", calibrate, _SPECTRA, "geonode calibrate spectra.csv --unknown unknown.csv"),
     ("next", next_levels, _SPECTRA, "geonode next spectra.csv --count 2"),
+    ("app", serve, _SPECTRA, "geonode app"),
     ("panel", panel, _SPECTRA, "geonode panel DIR --out scores.csv"),
     ("predict", predict, _SPECTRA, "geonode predict --concentration 45 --out predicted.csv"),
     ("estimate", estimate, _SPECTRA, "geonode estimate unknown.csv --out estimates.csv"),
+    ("geodesic", geodesic, _PIPELINE, "geonode geodesic 10 40 --wavelength 520"),
     ("verify", verify, _PIPELINE, "geonode verify data"),
     ("devices", devices, _MACHINE, "geonode devices"),
 ):

@@ -102,7 +102,7 @@ class OneLine:
             refuse("interrupted")
             raise typer.Exit(130) from error
         except Exception as error:
-            line = _line(error)
+            line = line_of(error)
             if line is None:
                 raise
             if ctx.params.get("verbose") or ctx.params.get("log_level") == "debug":
@@ -119,7 +119,7 @@ class OneLineCommand(OneLine, TyperCommand):
     """Single command of a stage."""
 
 
-def _line(error: Exception) -> str | None:
+def line_of(error: Exception) -> str | None:
     """Message of an error of the user or of the system; None for a fault of the program."""
     if isinstance(error, GeonodeError):
         return str(error)

@@ -5,7 +5,7 @@ from stages.command import progress, stage
 from stages.paths import CHRISTOFFEL, DEVICE, METRIC, METRICS, SHARED, SPECTRA
 
 
-@stage("christoffel", also=("engine", "memory_mb"))
+@stage("christoffel", also=("preset", "engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
     """Evaluate Christoffel symbols and ln sqrt(g) on the grid, and check them in float64."""
     import torch
@@ -35,9 +35,11 @@ def app(parameters: Parameters) -> str:
         tolerance=block.expansion_tolerance,
         largest_degree=block.largest_degree,
     )
+    every = parameters.decoders.kind != "posterior"
+    models = learned.wanted(every)
     with (
         open_engine(parameters.engine, SHARED) as engine,
-        progress("evaluating grids", source.models) as report,
+        progress("evaluating grids", len(models)) as report,
     ):
         checked = write_grids(
             CHRISTOFFEL,
@@ -45,17 +47,19 @@ def app(parameters: Parameters) -> str:
             uniform_nodes(block.resolution, device.place, device.geometry),
             learned,
             series,
+            every=every,
             check=GridCheck(metric, wavelengths, block.check_positions, block.tolerance),
             report=report,
             engine=engine,
             made_from=made_from,
         )
     names = fold_names(series.concentrations)
+    names = names if every else names[-1:]
     of_folds = {name: checked[fold :: len(names)] for fold, name in enumerate(names)}
     write_json(
         METRICS / "christoffel.json",
         {
-            "models": source.models,
+            "models": len(models),
             "resolution": block.resolution,
             "wavelengths": len(series.wavelengths),
             "network_calls_per_model": source.calls,
@@ -64,7 +68,7 @@ def app(parameters: Parameters) -> str:
             "christoffel_error": error_statistics([grid.symbol for grid in checked]),
         },
     )
-    return f"{source.models} grids, {source.calls} network calls each -> {CHRISTOFFEL}"
+    return f"{len(models)} grids, {source.calls} network calls each -> {CHRISTOFFEL}"
 
 
 if __name__ == "__main__":

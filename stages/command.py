@@ -50,7 +50,7 @@ def stage(
 
         def command(params: Path, log_level: Level, **given: str | None) -> None:
             overrides = {
-                ".".join(options[name][0]): _value(name, text)
+                ".".join(options[name][0]): _parsed(name, text)
                 for name, text in given.items()
                 if text is not None
             }
@@ -144,7 +144,7 @@ def _leaves(
             yield path, field
 
 
-def _value(name: str, text: str) -> Any:
+def _parsed(name: str, text: str) -> Any:
     try:
         return parse_yaml(text)
     except YAMLError as error:

@@ -27,7 +27,7 @@ def app(parameters: Parameters) -> str:
         series = read_series(SPECTRA)
     names = fold_names(series.concentrations)
     levels, scratch = len(series.concentrations), CHECKPOINTS / "metric"
-    runs = NestedRuns.of(levels, block.members, parameters.inner, device, scratch)
+    runs = NestedRuns.of(levels, block, parameters.inner, device, scratch)
     with (
         file_lock(METRIC.with_suffix("")),  # one process at a time, as of the checkpoints
         open_engine(parameters.engine, SHARED, processes=device.kind == "cpu") as engine,

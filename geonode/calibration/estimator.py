@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from geonode.calibration.chance import Chance
 from geonode.calibration.fit import Calibration
 from geonode.errors import MixtureError, SpectraError
 from geonode.estimation.posterior import Estimates
@@ -76,7 +77,8 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
                 to all of other ones.
 
         Returns:
-            The regressor itself.
+            The regressor itself. A warning is given if no method of one substance can be used, if
+            it could be chance, and for every doubt about what estimates.
 
         Raises:
             ValueError: an array is empty, negative or not finite, or not of these shapes.
@@ -118,6 +120,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
                 check_consistent_length(X, groups)
             self.calibration_ = Calibration.fit(X, y, groups, **options)
             self.method_ = self.calibration_.method
+            _warn_of(self.calibration_, X)
         self._columns = columns
         return self
 
@@ -190,6 +193,20 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+def _warn_of(found: Calibration, spectra: np.ndarray) -> None:
+    """Warn if a calibration is not sound."""
+    levels, level = np.unique(found.concentrations, return_inverse=True)
+    means = np.stack([spectra[level == at].mean(axis=0) for at in range(len(levels))])
+    chance, verdict = Chance.of(levels, means), found.verdict
+    doubts = [*found.warnings]
+    if verdict.chosen is None:
+        doubts.insert(0, verdict.sentence("1", {}))
+    if chance.is_likely:
+        doubts.append(chance.sentence)
+    if doubts:
+        warnings.warn(" ".join(doubts), stacklevel=3)
 
 
 def columns_of(table: Any) -> list[float] | list[str] | None:

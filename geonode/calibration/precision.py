@@ -52,7 +52,12 @@ class PrecisionProfile:
             assert calibration.curve is not None  # geonode estimates
             estimates = calibration.verdict.by_key(method).estimates
             return cls.of_curve(calibration.curve, levels, estimates)
-        law, apart = calibration.law, calibration.fitted[method].leverages
+        law, its = calibration.law, {k: one.leverages for k, one in calibration.fitted.items()}
+        if method in its:
+            apart = its[method]
+        else:
+            of_all = calibration.verdict.combination
+            _, apart = of_all.of_methods(calibration.left_out, its)
         grid, order = np.linspace(levels.min(), levels.max(), CURVE_NODES), np.argsort(levels)
         # The leverage among all samples, from that among the others.
         leverages = np.interp(grid, levels[order], (apart / (1 + apart))[order])

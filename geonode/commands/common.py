@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
     Context = typer.Context.__base__  # a command gets one of Click, which newer Typers bring along
 
-PARAMETERS = Path("params.yaml")
+PARAMETER_FILE = Path("params.yaml")
 
 MOST_SHOWN = 50
 """Largest number of rows, and of sentences, on the screen."""
@@ -64,13 +64,18 @@ class Commands(OneLine, TyperGroup):
 
     def said(self, line: str) -> str:
         """A message that names the option, and not the parameter that it sets."""
-        return PARAMETER.sub(lambda found: f"--{found[1].replace('_', '-')}", line)
+        return options_said(line)
 
     def invoke(self, ctx: Any) -> Any:  # a Context of click
         """Run the requested command."""
         quiet, verbose = ctx.params["quiet"], ctx.params["verbose"]
         with quietly() if quiet else nullcontext(), logged("debug") if verbose else nullcontext():
             return super().invoke(ctx)
+
+
+def options_said(line: str) -> str:
+    """A message that names options in place of the parameters that they set."""
+    return PARAMETER.sub(lambda found: f"--{found[1].replace('_', '-')}", line)
 
 
 def require_destination(
@@ -141,8 +146,13 @@ def found_wrong(line: str) -> NoReturn:
 def end_with_misfits(names: list[str], total: int) -> None:
     """End a command with exit status 1 if spectra, of `total`, fit nowhere."""
     if names:
-        said = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
-        found_wrong(f"{len(names)} of {total} spectra fit nowhere: {said}")
+        found_wrong(misfits_said(names, total))
+
+
+def misfits_said(names: list[str], total: int) -> str:
+    """Line that names the spectra, of `total`, that fit nowhere."""
+    named = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    return f"{len(names)} of {total} spectra fit nowhere: {named}"
 
 
 def echo_json(content: dict[str, Any]) -> None:

@@ -1,6 +1,5 @@
 """Command `geonode estimate`: unknown spectra by a calibration file."""
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,7 +19,9 @@ from geonode.commands.common import (
     refuse_given,
     require_destination,
 )
+from geonode.commands.job import estimated
 from geonode.commands.spectra_file import (
+    Accept,
     Controls,
     ReplicatesSaid,
     SecondTable,
@@ -34,7 +35,7 @@ from geonode.config import EngineParameters, PrecisionParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.parameter_types import Format
 from geonode.progress import bar
-from geonode.terminal import tell
+from geonode.terminal import refuse, tell
 
 if TYPE_CHECKING:
     from geonode.calibration.calibration_file import CalibrationFile
@@ -121,6 +122,7 @@ def estimate(
     validation: ValidationFile = None,
     standards: Standards = None,
     user: User = None,
+    accept: Accept = False,
     out: ResultsOut = None,
     overwrite: Overwrite = False,
     workers: MapWorkers = None,
@@ -139,7 +141,8 @@ def estimate(
 
     A spectrum may fit several concentrations, or none; both are reported. Controls come first, and
     beside --out the other tables and a record are written. The exit status is 1 if a spectrum fits
-    none, or a control or the validation failed.
+    none, a control or the validation failed, or no method of the calibration can be used and
+    --accept does not allow it.
 
     For an image (y, x, wavelength) in a Zarr store, --out is a store of maps, in which such pixels
     are flagged; of several substances each has its maps. An interrupted run resumes from its
@@ -166,9 +169,13 @@ def estimate(
     with unchanged(path) as read:
         found = load_calibration(path)
     by = path.name, read[path]
+    if not found.model.is_sound:
+        refuse(f"the calibration with {found.source}: {found.model.sentence}")
     if image is not None:
         how = _engine(workers, scheduler), batch_size, cache_dtype or "float64", device
         _write_maps(found, by, image, out, user, *how)
+        if not (accept or found.model.is_usable):
+            raise typer.Exit(1)
         return
     choices = Choices(sheet, concentrations, replicates, target)
     checks = control or [], validation, standards, choices
@@ -179,6 +186,8 @@ def estimate(
     for one in files_of(out).values() if out is not None else ():
         require(one, ".csv", ".xlsx", never=(path, *routine.files))
     _estimate_tables(found, by, routine, out, user, as_json)
+    if not (accept or found.model.is_usable):
+        raise typer.Exit(1)
 
 
 def _estimate_tables(
@@ -195,12 +204,9 @@ def _estimate_tables(
         result_tables,
         write_results,
     )
-    from geonode.calibration.routine import record  # noqa: PLC0415
 
+    found = estimated(found, by, routine, user)
     total = sum(len(one.names) for one in routine.unknowns.values())
-    with bar("estimating", total) as report:
-        found = routine.used(found, report)
-    found = replace(found, record=record(found, by, routine.files, routine.asked, user))
     if out is not None:
         write_results(found, out)
     failed = tell_checks(found)
@@ -208,7 +214,8 @@ def _estimate_tables(
         tell(f"estimates are {found.correction.sentence(found.unit)}")
     if as_json:
         tables = {table.name: table.records() for table in result_tables(found)}
-        echo_json({"concentration_unit": found.unit, **tables})
+        verdict = {"verdict": found.model.sentence, "is_sound": found.model.is_sound}
+        echo_json({"concentration_unit": found.unit, **verdict, **tables})
     else:
         tell("\n".join(brief_unknowns(found).lines(MOST_SHOWN, "--out writes all of them")))
     if out is not None:

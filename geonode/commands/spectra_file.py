@@ -1,6 +1,5 @@
 """Commands `geonode inspect`, `calibrate` and `next`: a file of spectra, without a pipeline."""
 
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -8,8 +7,9 @@ import typer
 from ruamel.yaml.error import YAMLError
 
 from geonode.commands.common import MOST_SHOWN, AsJson, Overwrite, echo_json, note
+from geonode.commands.job import calibrated_to_folder, checks_said, inspected
 from geonode.config import CalibrateParameters, SpectraParameters
-from geonode.errors import ParameterError
+from geonode.errors import MixtureError, ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.progress import bar
 from geonode.terminal import refuse, tell
@@ -73,6 +73,9 @@ ValidationFile = Annotated[
     ),
 ]
 User = Annotated[str | None, typer.Option(metavar="NAME", help="Who, for the record.")]
+Accept = Annotated[
+    bool, typer.Option("--accept", help="Exit status 0 although no method can be used.")
+]
 MethodKey = Annotated[
     str, typer.Option(help="What estimates unknowns, such as pls; auto: the simplest of the best.")
 ]
@@ -103,19 +106,16 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Say how a file of spectra is understood, how noisy it is, and which parameters read it."""
-    from geonode.mixtures.inspected import MixtureInspection  # noqa: PLC0415
-    from geonode.reading.files import Choices  # noqa: PLC0415
-    from geonode.reading.inspection import Inspection, inspect_sheet, options_of  # noqa: PLC0415
-    from geonode.reading.series_file import has_several_amounts, known_sheet  # noqa: PLC0415
-
-    choices = Choices(sheet, concentrations, replicates, target)
-    parameters = spectra_parameters(file, window=window, missing=missing, **asdict(choices))
-    read = known_sheet(parameters)
-    found: Inspection | MixtureInspection
-    if has_several_amounts(read):
-        found = MixtureInspection.of(read, parameters, options_of(file, window, choices))
-    else:
-        found = inspect_sheet(file, read, window, missing, choices)
+    parameters = spectra_parameters(
+        file,
+        window=window,
+        missing=missing,
+        sheet=sheet,
+        concentrations=concentrations,
+        replicates=replicates,
+        target=target,
+    )
+    found = inspected(parameters)
     if as_json:
         echo_json(found.to_json())
     else:
@@ -142,6 +142,7 @@ def calibrate(
     control: Controls = None,
     validation: ValidationFile = None,
     user: User = None,
+    accept: Accept = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Calibrate with a file of spectra, and say which method to use and how far off it is.
@@ -150,16 +151,10 @@ def calibrate(
     Several amounts are calibrated together, unless --target names one.
     DIR gets a page (index.html), a workbook (calibration.xlsx), CSV files, and the calibration file
     for `geonode estimate --calibration` (calibration.safetensors). The exit status is 1 if a
-    control or the validation failed.
+    control or the validation failed, or no method can be used and --accept does not allow it.
     """
-    from geonode.calibration.calibration_file import CalibrationFile, model_of  # noqa: PLC0415
     from geonode.calibration.results import brief_unknowns  # noqa: PLC0415
-    from geonode.calibration.routine import Routine, about_series, unchanged  # noqa: PLC0415
-    from geonode.reading.files import Choices, file_and_sheet  # noqa: PLC0415
-    from geonode.reading.series_file import read_measured  # noqa: PLC0415
-    from geonode.report.calibration_files import write_calibration  # noqa: PLC0415
     from geonode.report.calibration_tables import errors_table  # noqa: PLC0415
-    from geonode.storage.own_folder import require_folder  # noqa: PLC0415
 
     parameters = spectra_parameters(
         file,
@@ -176,27 +171,19 @@ def calibrate(
     )
     how = CalibrateParameters(method=method, allow_offset=allow_offset, allow_scale=allow_scale)
     folder = out or Path(f"{file.stem}{ENDING}")
-    second = [file_and_sheet(concentrations)[0]] if concentrations else []
-    with unchanged(file, *second) as read:
-        series = read_measured(parameters)
-    choices = Choices(sheet, concentrations, replicates, target)
-    routine = Routine.read(series, unknown or [], control or [], validation, None, choices)
-    require_folder(folder, [file, *routine.files], overwrite=overwrite)
-    with bar("calibrating", model_of(series).steps(series)) as report:
-        found = CalibrationFile.of(file.name, series, how, report)
-    found = routine.used(replace(found, about=about_series(parameters, how, read)))
-    write_calibration(found, folder, routine, user)
+    use = unknown or (), control or (), validation, user
+    found = calibrated_to_folder(parameters, how, folder, *use, overwrite=overwrite)
     failed = tell_checks(found)
-    tell(found.model.sentence)
-    if not series.is_of_one:
-        shown = ("RMSEP, combined", "RMSEP, PLS of each substance", "RMSEP, PLS2", "best method")
+    (tell if found.model.is_sound else refuse)(found.model.sentence)
+    if not found.series.is_of_one:
+        shown = ("RMSEP, combined", "RMSEP, PLS on preprocessings", "best method")
         tell("\n".join(["", *errors_table(found.model).only("substance", *shown).lines()]))
-    if routine.unknowns:
+    if found.unknowns:
         lines = brief_unknowns(found).lines(MOST_SHOWN, "in the table of unknowns")
         tell("\n".join(["", *lines]))
-    by = f", unknowns estimated by {found.method}" if routine.unknowns else ""
+    by = f", unknowns estimated by {found.method}" if found.unknowns else ""
     note(f"{found.model.counted} calibrated{by} -> {folder / 'index.html'}")
-    if failed:
+    if failed or not (accept or found.model.is_usable):
         raise typer.Exit(1)
 
 
@@ -246,6 +233,8 @@ def next_levels(
     else:
         with errors_of_file(file.name):
             design = Design.of(series.amounts, series.substances)
+            if design.without_surface:
+                raise MixtureError(design.without_surface)
             found = propose_mixtures(ForwardModel.of(design, series.signal), count)
         content = {"substances": series.substances, "units": series.units}
     if as_json:
@@ -263,12 +252,12 @@ def next_levels(
 
 def tell_checks(found: "CalibrationFile[Any]") -> bool:
     """Report how controls and validation came out, failed ones in red; whether one failed."""
-    for control in found.controls:
-        (tell if control.passed else refuse)(control.sentence(found.unit))
-    for judged in found.validations:
-        (refuse if judged.fails else tell)(judged.sentence(found.unit))
-    passed = [control.passed for control in found.controls]
-    return not all(passed) or any(judged.fails for judged in found.validations)
+    checks = checks_said(found)
+    for sentence, passed in checks:
+        (tell if passed else refuse)(sentence)
+    for doubt in found.doubts:
+        refuse(doubt)
+    return not all(passed for _, passed in checks)
 
 
 def spectra_parameters(file: Path, **options: Any) -> SpectraParameters:

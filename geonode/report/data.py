@@ -155,7 +155,7 @@ def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
     members, folds, *_ = artifact["ln_sqrt_g"].shape
     rows, columns = sample(len(position), MAP_ROWS), sample(len(series.axis), MAP_COLUMNS)
     log_sqrt, symbol = (
-        _mean_over(artifact, name, members, folds - 1, np.ix_(rows, columns))
+        _mean_over(artifact, name, members, np.ix_(np.array([folds - 1]), rows, columns))[0]
         for name in ("ln_sqrt_g", "christoffel")
     )
     low, high = edges(chart.concentration(position[rows]))
@@ -170,9 +170,9 @@ def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
     return pd.DataFrame(by_level([*map(str, rows)], along, values))
 
 
-def _mean_over(artifact: Artifact, name: str, members: int, fold: int, kept: Any) -> np.ndarray:
-    """Mean over the members of a part of an array of one fold."""
-    parts = [artifact[name][member, fold][kept] for member in range(members)]
+def _mean_over(artifact: Artifact, name: str, members: int, kept: Any) -> np.ndarray:
+    """Mean over the members of a part of an array."""
+    parts = [artifact[name][member][kept] for member in range(members)]
     return np.mean(parts, axis=0, dtype=float)
 
 
@@ -186,7 +186,7 @@ def _read_paths(path: Path, series: Series, chart: Chart, names: list[str]) -> p
     places = (np.arange(wanted) + 0.5) / wanted * (len(series.axis) - 1)  # away from the ends
     chosen = np.unique(places.round().astype(int))
     members = int(artifact.attributes["members"])
-    positions = _mean_over(artifact, "trajectory", members, len(levels), np.s_[:, chosen])
+    positions = _mean_over(artifact, "trajectory", members, np.s_[:, chosen])
     source, target = (np.searchsorted(levels, artifact[name]) for name in ("source", "target"))
     ends = chart.position(levels)[np.stack([source, target], axis=-1)]
     flat = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * times

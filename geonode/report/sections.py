@@ -216,6 +216,14 @@ def _scores_of_levels(report: Report) -> Table:
             ("peak_position_error", "peak moved by", report.series.labels["axis_unit"]),
         )
     ]
+    kinds = [report.scores["kinds"][name] for name in folds]
+    if {"posterior", "path"} <= kinds[0].keys():
+        columns += [
+            Column(f"RMSE, {name} alone", [number(one[kind]) for one in kinds], unit)
+            for kind, name in (("posterior", "posterior"), ("path", "paths"))
+        ]
+        weights = [share(one["weight_of_paths"]) for one in kinds]
+        columns.append(Column("weight of the paths", weights))
     return Table("levels", "geonode, every left-out level", columns)
 
 

@@ -71,7 +71,7 @@ def test_estimates_are_of_what_was_measured(calibration):
     assert (ends[1, 0], ends[1, 1]) == pytest.approx((3.5, 3.5), abs=1)
 
 
-@pytest.mark.parametrize("method", NAMES)
+@pytest.mark.parametrize("method", [key for key in NAMES if key != "preprocessed_pls"])
 def test_every_method_and_preprocessing_is_kept(tmp_path, method):
     file = beer.write_series(tmp_path / "beer.csv", 1)
     steps = "[{savgol: {window: 5, degree: 2, derivative: 1}}]"

@@ -8,10 +8,11 @@ import xarray
 
 import geonode.estimation.maps
 from geonode.calibration.one_substance import OneSubstance
+from geonode.compute.device import CPU
 from geonode.errors import SpectraError
 from geonode.estimation.image import Image
 from geonode.estimation.maps import AMBIGUOUS, MISFIT, MISSING, OUTSIDE, Maps
-from geonode.estimation.posterior import CPU, estimate
+from geonode.estimation.posterior import estimate
 from geonode.storage.artifact import open_artifact
 from geonode.storage.atomic import kept_of
 from tests.commands.calling import call

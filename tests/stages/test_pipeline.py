@@ -16,6 +16,7 @@ STAGES = [
     *("probe", "generate", "spectra", "metric", "christoffel", "geodesics", "decoders"),
     *("validate", "calibrate", "benchmark", "report"),
 ]
+GEOMETRY = ("christoffel", "geodesics")
 pytestmark = pytest.mark.slow
 
 
@@ -138,11 +139,11 @@ def test_predictions_agree_with_their_scores(clone):
     ("file", "found", "other", "stages"),
     [
         ("params.yaml", "  learning_rate: 0.01\n", "  learning_rate: 0.02\n", {"decoders"}),
-        ("params.yaml", "preset: standard", "preset: fast", {"metric", "decoders"}),
+        ("params.yaml", "preset: standard", "preset: fast", {"metric", *GEOMETRY, "decoders"}),
         ("params.yaml", "workers: 2", "workers: 3", set()),
         ("geonode/report/page.py", '"""', '"""\n', {"report"}),
         (
-            "geonode/posterior/posterior.py",
+            "geonode/posterior/evidence.py",
             '"""',
             '"""\n',
             {"decoders", "validate", "calibrate", "benchmark"},

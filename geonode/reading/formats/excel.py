@@ -93,6 +93,16 @@ def sheet_of_levels(path: Path) -> str | None:
         return called[0] if len(called) == 1 < len(filled) else None
 
 
+def filled_sheets(path: Path) -> list[str]:
+    """Names of the sheets that have cells.
+
+    Raises:
+        SpectraError, OSError: as `read_excel`.
+    """
+    with _opened(path) as (_, filled):
+        return [one.title for one in filled]
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, list[Any]]]:
     """A workbook, and its sheets that have cells."""

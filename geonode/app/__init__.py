@@ -1,0 +1,1 @@
+"""The product as a page on this machine."""

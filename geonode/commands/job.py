@@ -1,0 +1,105 @@
+"""Work that the commands and the local page do alike: inspect, calibrate, estimate.
+
+It raises a `GeonodeError` if it cannot continue, prints nothing, and reports by a `Shown`.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from geonode.config import CalibrateParameters, SpectraParameters
+from geonode.progress import Progress, bar
+
+if TYPE_CHECKING:
+    from geonode.calibration.calibration_file import CalibrationFile
+    from geonode.calibration.routine import Routine
+    from geonode.mixtures.inspected import MixtureInspection
+    from geonode.reading.inspection import Inspection
+
+Shown = Callable[[str, int], AbstractContextManager[Progress]]
+"""What shows the progress of work, by its name and its units, such as `bar`."""
+
+
+def inspected(parameters: SpectraParameters) -> "Inspection | MixtureInspection":
+    """The file that parameters name as it is understood.
+
+    Raises:
+        SpectraError: it cannot be read, or is no series.
+    """
+    from geonode.mixtures.inspected import MixtureInspection  # noqa: PLC0415
+    from geonode.reading.inspection import inspect_sheet, options_of  # noqa: PLC0415
+    from geonode.reading.series_file import (  # noqa: PLC0415
+        choices_of,
+        has_several_amounts,
+        known_sheet,
+    )
+
+    file, choices, window = Path(parameters.source), choices_of(parameters), parameters.window
+    sheet = known_sheet(parameters)
+    if has_several_amounts(sheet):
+        return MixtureInspection.of(sheet, parameters, options_of(file, window, choices))
+    return inspect_sheet(file, sheet, window, parameters.missing, choices)
+
+
+def calibrated_to_folder(
+    parameters: SpectraParameters,
+    how: CalibrateParameters,
+    folder: Path,
+    unknowns: Sequence[Path] = (),
+    controls: Sequence[str] = (),
+    validation: Path | None = None,
+    user: str | None = None,
+    *,
+    overwrite: bool = False,
+    shown: Shown = bar,
+) -> "CalibrationFile[Any]":
+    """Calibrate with the file that parameters name, use it, and write the folder of results.
+
+    Raises:
+        GeonodeError: a file cannot be read or calibrated with, or the folder cannot be written.
+    """
+    from geonode.calibration.calibration_file import CalibrationFile, model_of  # noqa: PLC0415
+    from geonode.calibration.routine import Routine, about_series, unchanged  # noqa: PLC0415
+    from geonode.reading.files import file_and_sheet  # noqa: PLC0415
+    from geonode.reading.series_file import choices_of, read_measured  # noqa: PLC0415
+    from geonode.report.calibration_files import write_calibration  # noqa: PLC0415
+    from geonode.storage.own_folder import require_folder  # noqa: PLC0415
+
+    file, choices = Path(parameters.source), choices_of(parameters)
+    second = [file_and_sheet(choices.concentrations)[0]] if choices.concentrations else []
+    with unchanged(file, *second) as read:
+        series = read_measured(parameters)
+    routine = Routine.read(series, [*unknowns], [*controls], validation, None, choices, file)
+    require_folder(folder, [file, *routine.files], overwrite=overwrite)
+    with shown("calibrating", model_of(series).steps(series)) as report:
+        found = CalibrationFile.of(file.name, series, how, report)
+    found = routine.used(replace(found, about=about_series(parameters, how, read)))
+    write_calibration(found, folder, routine, user)
+    return found
+
+
+def estimated(
+    found: "CalibrationFile[Any]",
+    by: tuple[str, str],
+    routine: "Routine",
+    user: str | None,
+    shown: Shown = bar,
+) -> "CalibrationFile[Any]":
+    """A calibration, of which name and SHA-256 are given, used on files, with its record.
+
+    Raises:
+        SpectraError: as `Routine.used`.
+    """
+    from geonode.calibration.routine import record  # noqa: PLC0415
+
+    with shown("estimating", sum(len(one.names) for one in routine.unknowns.values())) as report:
+        found = routine.used(found, report)
+    return replace(found, record=record(found, by, routine.files, routine.asked, user))
+
+
+def checks_said(found: "CalibrationFile[Any]") -> list[tuple[str, bool]]:
+    """Sentences on controls and validation, and whether each was passed."""
+    controls = [(one.sentence(found.unit), one.passed) for one in found.controls]
+    return controls + [(one.sentence(found.unit), not one.fails) for one in found.validations]
