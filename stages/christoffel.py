@@ -1,8 +1,8 @@
 """Evaluate the Christoffel symbols of every metric on the grid, and check them."""
 
 from geonode.config import Parameters
-from stages.command import progress, stage
-from stages.paths import CHRISTOFFEL, DEVICE, METRIC, METRICS, SHARED, SPECTRA
+from stages.command import progress, stage, write_scores
+from stages.paths import CHRISTOFFEL, DEVICE, METRIC, SHARED, SPECTRA
 
 
 @stage("christoffel", also=("preset", "engine", "memory_mb"))
@@ -19,7 +19,6 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.verification import GridCheck, error_statistics, metric_statistics
     from geonode.learning.folds import fold_names
     from geonode.spectra.series import read_series
-    from geonode.storage.document import write_json
     from geonode.storage.lineage import consistent_artifacts
 
     block = parameters.christoffel
@@ -56,8 +55,8 @@ def app(parameters: Parameters) -> str:
     names = fold_names(series.concentrations)
     names = names if every else names[-1:]
     of_folds = {name: checked[fold :: len(names)] for fold, name in enumerate(names)}
-    write_json(
-        METRICS / "christoffel.json",
+    write_scores(
+        "christoffel",
         {
             "models": len(models),
             "resolution": block.resolution,

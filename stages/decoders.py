@@ -1,14 +1,13 @@
 """Train the leave-one-out decoders."""
 
 from geonode.config import Parameters
-from stages.command import progress, stage
+from stages.command import progress, stage, write_scores
 from stages.paths import (
     CHECKPOINTS,
     DECODERS,
     DEVICE,
     GEODESICS,
     METRIC,
-    METRICS,
     PLOTS,
     SHARED,
     SPECTRA,
@@ -29,7 +28,7 @@ def app(parameters: Parameters) -> str:
     from geonode.learning.trainer import history_csv
     from geonode.spectra.series import read_series
     from geonode.storage.atomic import file_lock
-    from geonode.storage.document import write_json, write_text
+    from geonode.storage.document import write_text
     from geonode.storage.lineage import consistent_artifacts
 
     block, inner = parameters.decoders, parameters.inner
@@ -62,7 +61,7 @@ def app(parameters: Parameters) -> str:
         name: dict(zip(blend.decoders, weights.tolist(), strict=True))
         for name, weights in zip(names, blend.weights, strict=True)
     }
-    write_json(METRICS / "decoders.json", {"kind": block.kind, "loss": last, "weights": weights})
+    write_scores("decoders", {"kind": block.kind, "loss": last, "weights": weights})
     trained = "" if last is None else f", loss {last:.4f}"
     return f"decoders ({block.kind}) of {len(names)} folds{trained} -> {DECODERS}"
 

@@ -1,8 +1,8 @@
 """Solve the boundary value problems of all ordered pairs of levels."""
 
 from geonode.config import Parameters
-from stages.command import progress, stage
-from stages.paths import CHRISTOFFEL, DEVICE, GEODESICS, METRIC, METRICS, SHARED, SPECTRA
+from stages.command import progress, stage, write_scores
+from stages.paths import CHRISTOFFEL, DEVICE, GEODESICS, METRIC, SHARED, SPECTRA
 
 
 @stage("geodesics", also=("preset", "engine", "memory_mb"))
@@ -15,7 +15,6 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.stored import StoredGrids
     from geonode.learning.folds import path_wavelengths
     from geonode.spectra.series import read_series
-    from geonode.storage.document import write_json
     from geonode.storage.lineage import consistent_artifacts
 
     device = Device.read(DEVICE, parameters.memory_mb)
@@ -32,7 +31,7 @@ def app(parameters: Parameters) -> str:
     ):
         wanted = Geodesics(grids, learned, series, chosen, parameters.geodesics, device)
         summary = wanted.solve(GEODESICS, report, engine, made_from)
-    write_json(METRICS / "geodesics.json", summary.metrics())
+    write_scores("geodesics", summary.metrics())
     error = summary.endpoint_error_max
     return f"{summary.geodesics:,} geodesics, endpoint error {error:.1e} -> {GEODESICS}"
 

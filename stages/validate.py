@@ -5,8 +5,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from geonode.config import Parameters
-from stages.command import progress, stage
-from stages.paths import DATA, DECODERS, DEVICE, GEODESICS, METRIC, METRICS, PLOTS, SPECTRA
+from stages.command import progress, stage, write_scores
+from stages.paths import DATA, DECODERS, DEVICE, GEODESICS, METRIC, PLOTS, SPECTRA
 
 MEANS = ("mean_r2", "undefined_r2")
 """Scores that are not repeated for the published method."""
@@ -33,7 +33,7 @@ def app(parameters: Parameters) -> str:
     )
     from geonode.evaluation.scores import skill
     from geonode.geometry.solved import read_features
-    from geonode.storage.document import write_json, write_text
+    from geonode.storage.document import write_text
     from geonode.storage.lineage import consistent_artifacts
     from geonode.ties import first_smallest
 
@@ -72,8 +72,8 @@ def app(parameters: Parameters) -> str:
         "kinds": by_kind(model, found),
         "published_method": published and _without(published.scores, "folds", *MEANS),
     }
-    write_json(METRICS / "validate.json", content)
-    write_json(METRICS / "summary.json", _summary(content))
+    write_scores("validate", content)
+    write_scores("summary", _summary(content))
     write_text(PLOTS / "predictions.csv", ours.csv())
     write_text(PLOTS / "wavelengths.csv", ours.by_wavelength())
     write_text(PLOTS / "posterior.csv", estimated.csv())

@@ -51,6 +51,9 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
     All methods but geonode take every sample by itself. Geonode takes samples of one concentration
     for scans of one level: how much they vary says how much a single scan may. It takes part with 4
     to 50 different concentrations.
+
+    `fit` takes no `sample_weight`, and pipelines that are given one refuse it: how errors grow with
+    the concentration is estimated from samples left out, which weights would count twice.
     """
 
     def __init__(

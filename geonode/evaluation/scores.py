@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from geonode.errors import SpectraError
 from geonode.posterior.prior import PROBABILITIES
 from geonode.spectra.series import level_names
+from geonode.ties import EQUAL
 
 FAINT = 0.01
 """Variance below which a spectrum is faint, relative to the mean variance of the others."""
@@ -139,7 +140,7 @@ def pooled_r2(measured: SpectraAtLevels, predicted: SpectraAtLevels) -> float | 
 
 
 def q2(measured: SpectraAtLevels, predicted: SpectraAtLevels) -> float | None:
-    """Skill against the mean of the other spectra: 1 - PRESS / SS.
+    """Skill against the mean of the other spectra: 1 - PRESS / SS, and 0 of equal ones.
 
     Source: S. Wold, Cross-validatory estimation of the number of components in factor and principal
     components models, Technometrics 20 (1978) 397 (PRESS over its value for no model).
@@ -147,7 +148,10 @@ def q2(measured: SpectraAtLevels, predicted: SpectraAtLevels) -> float | None:
     count = len(measured)
     from_others = (measured - measured.mean(axis=0)) * count / (count - 1)
     total = float(np.sum(from_others**2))
-    return 1 - float(np.sum((predicted - measured) ** 2)) / total if total > 0 else None
+    if total == 0:
+        return None
+    skill = 1 - float(np.sum((predicted - measured) ** 2)) / total
+    return skill if abs(skill) > EQUAL else 0.0
 
 
 def interval_coverage(

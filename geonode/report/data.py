@@ -18,7 +18,6 @@ from geonode.storage.document import read_json
 from geonode.wording import quantity
 
 REQUIRED = ("spectra", "metric", "christoffel", "geodesics", "decoders", "validate")
-OPTIONAL = ("env", "benchmark")  # about the machine, not the series
 
 MAP_ROWS, MAP_COLUMNS = 40, 100
 """Largest numbers of rows and columns of a heat map, whose cells a browser draws one by one."""
@@ -60,16 +59,23 @@ class Report:
     metric: pd.DataFrame
     """Concentration, mean sqrt_g and deviation (per unit of concentration)."""
     metrics: dict[str, dict[str, Any]]
-    """Content of the metrics files by name; empty for an absent file."""
+    """Content of the metrics files by name, and `device`."""
 
     @classmethod
     def read(
-        cls, source: str, spectra: Path, christoffel: Path, geodesics: Path, metrics: Path
+        cls,
+        source: str,
+        device: Path,
+        spectra: Path,
+        christoffel: Path,
+        geodesics: Path,
+        metrics: Path,
     ) -> "Report":
         """Read and check the data of a run.
 
         Args:
             source: name of the table of measured spectra.
+            device: description of the device, in JSON.
             spectra: artifact of the measured series.
             christoffel: artifact of the grids.
             geodesics: artifact of the geodesics.
@@ -80,9 +86,7 @@ class Report:
             ArtifactError: an input is of another run than the others.
         """
         found = {name: read_json(metrics / f"{name}.json") for name in REQUIRED}
-        for name in OPTIONAL:
-            path = metrics / f"{name}.json"
-            found[name] = read_json(path) if path.is_file() else {}
+        found["device"] = read_json(device)
         series = read_series(spectra)
         names = level_names(series.concentrations)
         if list(found["validate"].get("folds", ())) != names:

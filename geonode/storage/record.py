@@ -1,7 +1,7 @@
-"""Records of the time and memory of a stage, stored with its outputs.
+"""Records of the time and memory of a stage: of its last run on this machine.
 
-A record is valid as long as the outputs are. It names machine and engine, and whether the stage did
-all of its work in one run.
+No two runs take the same time, so a record is no output of the stage. It names machine and engine,
+and whether the stage did all of its work in one run.
 """
 
 import os

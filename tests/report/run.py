@@ -74,7 +74,9 @@ class Run:
         return self
 
     def report(self):
-        return Report.read(self.source, *self.artifacts, self.folder / "metrics")
+        return Report.read(
+            self.source, self.metric_file("device"), *self.artifacts, self.folder / "metrics"
+        )
 
     def page(self):
         return report_page(self.report()).html()
@@ -225,5 +227,5 @@ class Run:
             "geodesics": counts,
             "decoders": {},
             "validate": validate,
-            "env": {"device": "cpu", "name": "Some Processor", "cores": 2},
+            "device": dict.fromkeys(("name", "training", "geometry"), "x") | {"device": "cpu"},
         }
