@@ -51,8 +51,7 @@ def guarded(inner: ASGIApp, host: str, secret: str) -> ASGIApp:
         if (is_form and not length.isdecimal()) or "transfer-encoding" in headers:
             return "found a form without its size, expected the number of its bytes", 411
         if length and int(length) > MOST_BYTES:
-            found, most = int(length) / 1e6, MOST_BYTES / 1e6
-            return f"found files of {found:.0f} MB, expected at most {most:.0f} MB; go back", 413
+            return f"found {length} bytes, expected files of at most {MOST_BYTES}; go back", 413
         return None
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,13 +65,7 @@ def guarded(inner: ASGIApp, host: str, secret: str) -> ASGIApp:
 
 
 def application(desk: Desk, host: str, secret: str) -> ASGIApp:
-    """What serves a desk.
-
-    Args:
-        desk: the items.
-        host: address and port, as browsers name them.
-        secret: first part of the path of every page.
-    """
+    """What serves a desk at a host, `address:port`, below a path that is a secret."""
     root = f"/{secret}/"
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(
         files("geonode.app").joinpath("app.html").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from logging.handlers import BufferingHandler
 from pathlib import Path
@@ -55,8 +55,7 @@ class Item:
     doubts: list[str] = field(default_factory=list)  # on the files, as they are logged
     state: str = ""  # name of the work that is under way, or waits
     done: tuple[int, int] = 0, 0  # units of this work, and all
-    statements: list[tuple[str, bool | None]] = field(default_factory=list)
-    """Sentences on the result, and whether they are good."""
+    statements: list[tuple[str, bool | None]] = field(default_factory=list)  # and if good
     estimates: Table | None = None
     calibration: Path | None = None  # what unknowns can be estimated by
     results: dict[str, Path] = field(default_factory=dict)  # files to download, by name
@@ -110,10 +109,12 @@ class Item:
             if (line := line_of(error)) is None:
                 traceback.print_exc()
             said = line or f"found a fault of geonode, told on the terminal: {error!r}"
-            self.refused = options_said(self._unplaced(said))
+            self.refused = options_said(said)
         finally:
             _LOGGER.removeHandler(doubts)
-            self.doubts = [self._unplaced(one.getMessage()) for one in doubts.buffer]
+            told = self.understood, self.refused, *(one.getMessage() for one in doubts.buffer)
+            texts = [text.replace(f"{self.folder}{os.sep}", "") for text in told]
+            self.understood, self.refused, *self.doubts = texts
             self.state = ""
 
     def inspect(self) -> None:
@@ -126,7 +127,7 @@ class Item:
         self.lists["sheet"] = filled_sheets(first) if first.suffix.lower() == ".xlsx" else []
         found = inspected(self._parameters())
         self.lists["target"] = found.to_json().get("substances", self.lists["target"])
-        self.understood = self._unplaced(found.text())
+        self.understood = found.text()
 
     def calibrate(self) -> None:
         """Calibrate with a series."""
@@ -158,12 +159,12 @@ class Item:
         spectra, second = self.files["spectra"], self.files["concentrations"]
         options: dict[str, Any] = {key: self.chosen[key] or None for key in OPTIONS}
         options["concentrations"] = second[0] if second else None
-        window = self.chosen["window_from"], self.chosen["window_to"]
-        options["window"] = window if any(window) else None
+        window: list[Any] = [self.chosen["window_from"], self.chosen["window_to"]]
+        if any(window):
+            with suppress(ValueError):  # what is no number is refused as it is
+                window = [*map(float, window)]
+            options["window"] = window
         return spectra_parameters(spectra[0].parent if spectra[1:] else spectra[0], **options)
-
-    def _unplaced(self, text: str) -> str:
-        return text.replace(f"{self.folder}{os.sep}", "")
 
     def _keep(self, found: CalibrationFile[Any], folder: Path) -> None:
         self.statements = [*checks_said(found)]
