@@ -49,7 +49,6 @@ OUTLYING = 3.0
 """Half widths of its interval that an outlying sample between the ends is off: 5 deviations."""
 
 Samples = Float[np.ndarray, "sample"]
-Spectra = Float[np.ndarray, "sample wavelength"]
 Scans = tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]
 
 

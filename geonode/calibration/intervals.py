@@ -37,7 +37,7 @@ from scipy.special import stdtrit  # scipy.stats takes 0.3 s to import
 from geonode.posterior.prior import COVERAGE
 from geonode.spectra.replicates import VarianceShapes
 
-FACTORS = 4.0 ** np.arange(6)
+END_FACTORS = 4.0 ** np.arange(6)
 """Of the variance at the lowest and highest level."""
 
 BEYOND = 1.15
@@ -94,7 +94,7 @@ class ErrorLaw:
         shapes = VarianceShapes.over(concentrations)
         by_shape = shapes.at(concentrations)
         at_end = ((concentrations == low) | (concentrations == high))[:, None]
-        by_factor = np.where(at_end, FACTORS, 1.0)
+        by_factor = np.where(at_end, END_FACTORS, 1.0)
         # Relative variances of the samples, and their common size: (sample, shape, factor).
         relative = by_shape[:, :, None] * by_factor[:, None, :]
         squares = (errors**2 / (1 + leverages) + smallest)[:, None, None]
@@ -110,7 +110,11 @@ class ErrorLaw:
             return float(of_shape @ shapes.constant), float(of_shape @ shapes.proportional)
 
         return cls(
-            parts(np.ones_like(FACTORS)), parts(FACTORS), low, high, max(round(count) - 2, 0)
+            parts(np.ones_like(END_FACTORS)),
+            parts(END_FACTORS),
+            low,
+            high,
+            max(round(count) - 2, 0),
         )
 
     @property
