@@ -74,9 +74,11 @@ def application(desk: Desk, host: str, secret: str) -> ASGIApp:
 
     def item_of(request: Request) -> Item | None:
         number = request.path_params.get("number")
-        if number is not None and number not in desk.items:
+        if number is None:
+            return None
+        if number not in desk.items:
             raise HTTPException(404, "found no such page")
-        return desk.items.get(number)
+        return desk.items[number]
 
     async def page(request: Request) -> HTMLResponse:
         about = {"root": root, "items": desk.items.values(), "item": item_of(request)}

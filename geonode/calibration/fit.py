@@ -49,7 +49,6 @@ OUTLYING = 3.0
 """Half widths of its interval that an outlying sample between the ends is off: 5 deviations."""
 
 Samples = Float[np.ndarray, "sample"]
-Spectra = Float[np.ndarray, "sample wavelength"]
 Scans = tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]
 
 
@@ -189,8 +188,7 @@ class Calibration:
             ends = [(parts[0][0], parts[-1][1]) for parts in found.sets]
             return found.mode, np.array(ends).reshape(-1, 2)
         middle, leverages = self._estimated(spectra, of_geonode)
-        half = self.law.half_widths(middle, leverages)
-        return middle, np.stack([middle - half, middle + half], axis=1)
+        return middle, self.law.intervals(middle, leverages)
 
     def _estimated(
         self, spectra: np.ndarray, of_geonode: np.ndarray | None = None
