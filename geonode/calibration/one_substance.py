@@ -232,6 +232,13 @@ class OneSubstance:
         return None if curve is None else Information.of(curve)
 
     @property
+    def floor(self) -> Float[np.ndarray, "node"] | None:
+        """Standard errors of `precision` by the law of errors alone; None without a curve."""
+        if (found := self.information) is None:
+            return None
+        return np.interp(self.precision.concentrations, found.concentrations, found.errors())
+
+    @property
     def telling(self) -> list[int]:
         """Places of the most telling wavelengths; none without a curve."""
         low, high = self.series.concentrations[[0, -1]]

@@ -193,7 +193,7 @@ def calibrate(
     failed = tell_checks(found)
     (tell if found.model.is_sound else refuse)(found.model.sentence)
     if not series.is_of_one:
-        shown = ("RMSEP, combined", "RMSEP, PLS of each substance", "RMSEP, PLS2", "best method")
+        shown = ("RMSEP, combined", "RMSEP, PLS on preprocessings", "best method")
         tell("\n".join(["", *errors_table(found.model).only("substance", *shown).lines()]))
     if routine.unknowns:
         lines = brief_unknowns(found).lines(MOST_SHOWN, "in the table of unknowns")
