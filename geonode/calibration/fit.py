@@ -108,7 +108,7 @@ class Calibration:
             scale: as offset.
             scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.
             preprocessed: whether the spectra are, so that no preprocessings are tried.
-            report: called for every fold.
+            report: called for every method, and for every fold of geonode.
 
         Raises:
             ParameterError: there is no such method, or it is geonode and takes no part.
@@ -121,7 +121,10 @@ class Calibration:
         of, scan = scans or (np.arange(len(spectra)), spectra)
         folds = folds_of(concentrations, groups)
         keys = keys_for(folds, preprocessed=preprocessed)
-        found = {key: fitted(key, concentrations, spectra, folds) for key in keys}
+        found = {}
+        for key in keys:
+            found[key] = fitted(key, concentrations, spectra, folds)
+            report(1)
         estimates = {name: one.left_out for name, one in found.items()}
         sets: dict[str, Sets] = {}
         curve, absent = None, ""

@@ -20,6 +20,7 @@ from geonode.calibration.methods import (
     Linear,
     Polynomial,
     folds_of,
+    keys_for,
     most_sensitive,
 )
 from geonode.calibration.precision import PrecisionProfile
@@ -45,6 +46,7 @@ from geonode.posterior.next_levels import Proposal, propose
 from geonode.progress import Progress, silent
 from geonode.spectra.preprocessed_pls import PreprocessedPLS
 from geonode.spectra.series import Series, require_response
+from geonode.spectra.table import MOST_LEVELS
 from geonode.storage.table import cell_text
 from geonode.ties import EQUAL
 from geonode.wording import listed, number, quantity
@@ -126,7 +128,10 @@ class OneSubstance:
     def steps(series: Series) -> int:
         """Units of work of `fit`."""
         levels = series.concentrations
-        return int(folds_of(levels, np.arange(len(levels))).max()) + 1
+        folds = folds_of(levels, np.arange(len(levels)))
+        own = keys_for(folds, preprocessed=bool(series.preprocessing.steps))
+        takes_part = len(levels) <= MOST_LEVELS
+        return len(own) + (int(folds.max()) + 1) * takes_part
 
     def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
         """Concentrations by the chosen method, and the ends of their 90% sets."""
