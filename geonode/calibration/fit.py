@@ -121,10 +121,7 @@ class Calibration:
         of, scan = scans or (np.arange(len(spectra)), spectra)
         folds = folds_of(concentrations, groups)
         keys = keys_for(folds, preprocessed=preprocessed)
-        found = {}
-        for key in keys:
-            found[key] = fitted(key, concentrations, spectra, folds)
-            report(1)
+        found = {key: _reported(key, report, concentrations, spectra, folds) for key in keys}
         estimates = {name: one.left_out for name, one in found.items()}
         sets: dict[str, Sets] = {}
         curve, absent = None, ""
@@ -267,6 +264,13 @@ class Calibration:
                 "whether it was mistaken."
             )
         return found
+
+
+def _reported(key: str, report: Progress, *known: Any) -> Fitted:
+    """A fitted method, reported as one unit of work."""
+    found = fitted(key, *known)
+    report(1)
+    return found
 
 
 def _required_groups(

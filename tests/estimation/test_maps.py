@@ -10,7 +10,7 @@ import geonode.estimation.maps
 from geonode.calibration.one_substance import OneSubstance
 from geonode.errors import SpectraError
 from geonode.estimation.image import Image
-from geonode.estimation.maps import AMBIGUOUS, MISFIT, MISSING, OUTSIDE, Maps
+from geonode.estimation.maps import AMBIGUOUS, MISFIT, MISSING, OUTSIDE, UNDETERMINED, Maps
 from geonode.estimation.posterior import CPU, estimate
 from geonode.storage.artifact import open_artifact
 from geonode.storage.atomic import kept_of
@@ -147,8 +147,8 @@ def test_maps_are_the_estimates_of_the_pixels(tmp_path, curve, written, chunks, 
     assert flags[4, 0] & MISFIT
     assert not (flags[0] & MISFIT).any()
     np.testing.assert_array_equal(flags[there] & AMBIGUOUS, expected.disconnected)
-    assert found["flags"].flag_masks == [1, 2, 4, OUTSIDE]
-    meanings = "ambiguous fits_nowhere missing outside_the_samples"
+    assert found["flags"].flag_masks == [1, 2, 4, OUTSIDE, UNDETERMINED]
+    meanings = "ambiguous fits_nowhere missing outside_the_samples not_determined"
     assert found["flags"].flag_meanings == meanings
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cube.zarr", "map.zarr"]
 
