@@ -107,7 +107,7 @@ class Calibration:
             scale: as offset.
             scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.
             preprocessed: whether the spectra are, so that no preprocessings are tried.
-            report: called for every fold.
+            report: called for every method, and for every fold of geonode.
 
         Raises:
             ParameterError: there is no such method, or it is geonode and takes no part.
@@ -120,7 +120,7 @@ class Calibration:
         of, scan = scans or (np.arange(len(spectra)), spectra)
         folds = folds_of(concentrations, groups)
         keys = keys_for(folds, preprocessed=preprocessed)
-        found = {key: fitted(key, concentrations, spectra, folds) for key in keys}
+        found = {key: _reported(key, report, concentrations, spectra, folds) for key in keys}
         estimates = {name: one.left_out for name, one in found.items()}
         sets: dict[str, Sets] = {}
         curve, absent = None, ""
@@ -262,6 +262,13 @@ class Calibration:
                 "whether it was mistaken."
             )
         return found
+
+
+def _reported(key: str, report: Progress, *known: Any) -> Fitted:
+    """A fitted method, reported as one unit of work."""
+    found = fitted(key, *known)
+    report(1)
+    return found
 
 
 def _required_groups(

@@ -18,6 +18,7 @@ from geonode.calibration.methods import (
     Linear,
     Polynomial,
     folds_of,
+    keys_for,
     most_sensitive,
 )
 from geonode.calibration.precision import PrecisionProfile
@@ -44,6 +45,7 @@ from geonode.progress import Progress, silent
 from geonode.spectra.component_regression import Fit
 from geonode.spectra.preprocessed_pls import PreprocessedPLS
 from geonode.spectra.series import Series, require_response
+from geonode.spectra.table import MOST_LEVELS
 from geonode.storage.table import cell_text
 from geonode.ties import EQUAL
 from geonode.wording import listed, number, quantity
@@ -125,7 +127,10 @@ class OneSubstance:
     def steps(series: Series) -> int:
         """Units of work of `fit`."""
         levels = series.concentrations
-        return int(folds_of(levels, np.arange(len(levels))).max()) + 1
+        folds = folds_of(levels, np.arange(len(levels)))
+        own = keys_for(folds, preprocessed=bool(series.preprocessing.steps))
+        takes_part = len(levels) <= MOST_LEVELS
+        return len(own) + (int(folds.max()) + 1) * takes_part
 
     def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
         """Concentrations by the chosen method, and the ends of their 90% sets."""
@@ -229,6 +234,13 @@ class OneSubstance:
         """Information along the curve of geonode; None: there is no curve."""
         curve = self.calibration.curve
         return None if curve is None else Information.of(curve)
+
+    @property
+    def floor(self) -> Float[np.ndarray, "node"] | None:
+        """Standard errors of `precision` by the law of errors alone; None without a curve."""
+        if (found := self.information) is None:
+            return None
+        return np.interp(self.precision.concentrations, found.concentrations, found.errors())
 
     @property
     def telling(self) -> list[int]:

@@ -141,18 +141,11 @@ def _remarks(file: CalibrationFile[Any], found: list[Estimate]) -> list[str]:
     checked = {(one.file, one.name) for one in file.controls}
     sizes = {name: len(of_file) for name, of_file in file.unknowns}
     alone = any(sizes[name] == sum(one == name for one, _ in checked) for name in failed)
-    return [
-        "; ".join(
-            part
-            for part in (
-                one.remark,
-                "a control failed" if alone or name in failed else "",
-                file.model.caution,
-            )
-            if part
-        )
+    said = [
+        (one.remark, "a control failed" * (alone or name in failed), file.model.caution)
         for name, one in zip(_found(file)[0], found, strict=True)
     ]
+    return ["; ".join(filter(None, one)).replace(".; ", "; ") for one in said]
 
 
 def _unknowns(file: CalibrationFile[Any]) -> Table:

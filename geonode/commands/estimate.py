@@ -169,11 +169,10 @@ def estimate(
     with unchanged(path) as read:
         found = load_calibration(path)
     by = path.name, read[path]
-    if not found.model.is_sound:
-        refuse(f"the calibration with {found.source}: {found.model.sentence}")
     if image is not None:
         how = _engine(workers, scheduler), batch_size, cache_dtype or "float64", device
         _write_maps(found, by, image, out, user, *how)
+        _tell_verdict(found)
         if not (accept or found.model.is_usable):
             raise typer.Exit(1)
         return
@@ -188,6 +187,12 @@ def estimate(
     _estimate_tables(found, by, routine, out, user, as_json)
     if not (accept or found.model.is_usable):
         raise typer.Exit(1)
+
+
+def _tell_verdict(found: "CalibrationFile[Any]") -> None:
+    """Repeat the verdict of a calibration with doubts."""
+    if not found.model.is_sound:
+        refuse(f"the calibration with {found.source}: {found.model.sentence}")
 
 
 def _estimate_tables(
@@ -210,6 +215,7 @@ def _estimate_tables(
     if out is not None:
         write_results(found, out)
     failed = tell_checks(found)
+    _tell_verdict(found)
     if found.correction:
         tell(f"estimates are {found.correction.sentence(found.unit)}")
     if as_json:

@@ -235,19 +235,19 @@ def predicted(model: OneSubstance) -> Figure:
 def precision(model: OneSubstance) -> Figure:
     """Standard error of an estimate over the concentration, and its floor."""
     found, unit = model.precision, model.series.unit
-    own, floor = model.method, "by the law of errors alone"
+    own, alone, floor = model.method, "by the law of errors alone", model.floor
     shown = sample(len(found.concentrations), AT_MOST)
     x = concentration(
         alt.X, "concentration", labelled("concentration", unit), model.series.concentrations
     )
     y = y_axis("error", labelled("standard error", unit), zero=True)
-    part = keyed({own: MODEL} | ({} if found.floor is None else {floor: SECOND}))
+    part = keyed({own: MODEL} | ({} if floor is None else {alone: SECOND}))
     at = found.concentrations[shown]
     tables = {"profile": {"concentration": at, "error": found.standard_errors[shown]}}
     layers = [part(own, "line", x, y, table="profile")]
-    if found.floor is not None:
-        tables["floor"] = {"concentration": at, "error": found.floor[shown]}
-        layers.append(part(floor, "line", x, y, table="floor", strokeDash=DASHES))
+    if floor is not None:
+        tables["floor"] = {"concentration": at, "error": floor[shown]}
+        layers.append(part(alone, "line", x, y, table="floor", strokeDash=DASHES))
     what = "standard error of an estimate over the concentration"
     return Figure("precision", what, alt.layer(*layers), tables, 260)
 

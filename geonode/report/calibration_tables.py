@@ -65,7 +65,7 @@ def working_range_text(model: OneSubstance, precision: float) -> str:
         said = (
             f"from {low} to {quantity(found[1], model.series.unit)}" if low != high else "nowhere"
         )
-    return f"The standard error is at most {precision:.3g} of the concentration {said}."
+    return f"The standard error is at most {precision:.0%} of the concentration {said}."
 
 
 def coverage_text(contained: Bool[np.ndarray, "level"]) -> str:
@@ -204,8 +204,8 @@ def _precision(model: OneSubstance) -> Table:
         Column("standard error", errors, unit),
         Column("% of the concentration", 100 * errors / positive),
     ]
-    if found.floor is not None:
-        columns.append(Column("by the law of errors alone", found.floor, unit))
+    if (floor := model.floor) is not None:
+        columns.append(Column("by the law of errors alone", floor, unit))
     return Table("precision", "Standard error of an estimate over the concentration", columns)
 
 

@@ -38,10 +38,10 @@ def test_of_two_concentrations_that_are_as_likely_both_are_told(trained, tmp_pat
         np.testing.assert_allclose([float(one) for one in said], expected, atol=2)
         assert cells["raw estimate (ppb)"] == row["raw estimate (ppb)"]
         assert row["ambiguous"] == cells["ambiguous"] == (truth != 30)
-        parts = [one.split(" to ") for one in row["geonode set90 (ppb)"].split("; ")]
+        parts = row["geonode set90 (ppb)"]
         for part, one in zip(parts, expected, strict=True):
-            assert float(part[0]) < one < float(part[1])
-        told = r"is ambiguous: \S+-\S+ or \S+-\S+ ppb: both fit"
+            assert part[0] < one < part[1]
+        told = r"is ambiguous: \S+ to \S+ or \S+ to \S+ ppb: both fit"
         assert bool(re.search(told, row["remark"])) == row["ambiguous"]
     shown = call("estimate", samples, "--root", trained).stdout.splitlines()
     assert re.split(r" {2,}", shown[0]) == ["sample", "estimate (ppb)", "remark"]
@@ -55,7 +55,7 @@ def test_what_fits_nowhere_is_told_and_status_1(trained, tmp_path):
     out = tmp_path / "out.csv"
     done = call("--quiet", "estimate", file, "--root", trained, "--out", out)
     assert done.exit_code == 1
-    assert done.stderr == "error: 1 of 2 spectra fit nowhere: bad\n"
+    assert done.stderr.endswith("\nerror: 1 of 2 spectra fit nowhere: bad\n")
     assert re.search(r"bad fits nowhere \(p = \S+\): no conc", done.stdout)
     assert pd.read_csv(out)["fits"].tolist() == [True, False]
 
@@ -74,8 +74,8 @@ def test_an_offset_and_a_factor_are_allowed_if_calibrated_so(tmp_path):
         (row,) = json.loads(done.stdout)["unknowns"]
         assert row["fits"] == fits
     assert row["method"] == "geonode"
-    parts = [one.split(" to ") for one in row["geonode set90 (ppb)"].split("; ")]
+    parts = row["geonode set90 (ppb)"]
     for possible in (12, 48):
-        assert any(float(low) < possible < float(high) for low, high in parts)
+        assert any(low < possible < high for low, high in parts)
     record = pd.read_csv(folder / "record.csv")
     assert {"option allow-offset", "option allow-scale"} <= {*record["what"]}
