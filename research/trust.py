@@ -278,10 +278,11 @@ def chosen_pls(spectra: np.ndarray, targets: np.ndarray, folds: np.ndarray) -> P
             PLSRegression(count, scale=False)
             .fit(spectra[~out], targets[~out])
             .predict(spectra[out])
+            .reshape(out.sum(), -1)
             - targets[out].reshape(out.sum(), -1)
             for out in (folds == fold for fold in range(folds.max() + 1))
         ]
-        squares.append(np.sum(np.concatenate([one.reshape(len(one), -1) for one in errors]) ** 2))
+        squares.append(np.sum(np.concatenate(errors) ** 2))
     return PLSRegression(1 + int(np.argmin(squares)), scale=False).fit(spectra, targets)
 
 

@@ -14,14 +14,15 @@ over n - 1.
 v is constant plus proportional to c^2, taken at the estimate, and larger by a factor at the lowest
 and highest level, which were estimated by extrapolation, and beyond them. Neither share nor factor
 is known well, so that v is averaged over both with their posterior probability (errors normal,
-prior 1 / s^2 of s^2, that of `VarianceShapes` and even). Half widths beyond are `BEYOND` times
-that, as two levels tell their factor. A concentration beyond the levels is often estimated to be
-within them, as where the response saturates: so an interval goes on beyond an end, with its half
-width there, if the end is within `REACH` half widths of the estimate, and only on that side.
+prior 1 / s^2 of s^2, that of `VarianceShapes` and even). Half widths beyond are `WIDER_BEYOND`
+times that, as only two levels tell their factor. A concentration beyond the levels is often
+estimated to be within them, as where the response saturates: so an interval goes on beyond an end,
+with its half width there, if the end is within `REACH` half widths of the estimate, and only on
+that side.
 
 What so few levels can promise: with 3, 4, 6 and 8 groups t is 3.7, 2.5, 2.1 and 1.9, and the
-interval of two is infinite. Freedom, `BEYOND` and `REACH` were chosen on 6960 left-out levels of
-simulated series without geonode: of 3, 4, 5 and 7 levels or more .97, .93, .92 and .92 of the
+interval of two is infinite. Freedom, `WIDER_BEYOND` and `REACH` were chosen on 6960 left-out levels
+of simulated series without geonode: of 3, 4, 5 and 7 levels or more .97, .93, .92 and .92 of the
 intervals hold a level between them, .89 to .93 one beyond them (by symmetric intervals with n - 2
 it was .99, .95, .94 and .92, and .92, .83, .81 and .80).
 Jackknife+ (R. F. Barber, E. J. Candes, A. Ramdas and R. J. Tibshirani, Ann. Statist. 49 (2021) 486)
@@ -40,7 +41,7 @@ from geonode.spectra.replicates import VarianceShapes
 END_FACTORS = 4.0 ** np.arange(6)
 """Of the variance at the lowest and highest level."""
 
-BEYOND = 1.15
+WIDER_BEYOND = 1.15
 """Factor of half widths beyond the levels."""
 
 REACH = 1.5
@@ -145,7 +146,7 @@ class ErrorLaw:
     ) -> Float[np.ndarray, "unknown 2"]:
         """90% intervals; infinite without a degree of freedom. Arguments as of `deviations`."""
         inside, beyond = self.quantile * self.deviations(estimates, leverages)
-        beyond *= BEYOND
+        beyond *= WIDER_BEYOND
         ends = []
         for side, near, far in ((-1, -self.high, -self.low), (1, self.low, self.high)):
             at = side * estimates

@@ -53,7 +53,7 @@ def test_errors_that_grow_with_concentration_have_intervals_that_do():
 
 
 LAW = ErrorLaw(inside=(1.0, 0.0), beyond=(16.0, 0.0), low=10.0, high=50.0, freedom=1000)
-"""Half widths 1.65 between the levels and, with `BEYOND` 1.15, 7.57 beyond them."""
+"""Half widths 1.65 between the levels and, with `WIDER_BEYOND` 1.15, 7.57 beyond them."""
 
 
 @pytest.mark.parametrize(
