@@ -93,8 +93,8 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         """
         columns, names = columns_of(X), getattr(y, "columns", None)
         plain_array(X, "X")
-        plain_array(y, "y")
-        self._several = np.ndim(y) == 2 and np.shape(y)[1] > 1
+        shape = plain_array(y, "y").shape
+        self._several = len(shape) == 2 and shape[1] > 1
         options: dict[str, Any] = {
             "method": self.method,
             "offset": self.offset,
