@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from geonode.estimation.model import SpectralModel
     from geonode.mixtures.mixture import MixtureCalibration
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Calibration",

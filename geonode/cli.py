@@ -10,6 +10,7 @@ from geonode.commands.artifacts import verify
 from geonode.commands.common import Commands
 from geonode.commands.devices import devices
 from geonode.commands.estimate import estimate
+from geonode.commands.geodesic import geodesic
 from geonode.commands.panel import panel
 from geonode.commands.predict import predict
 from geonode.commands.spectra_file import calibrate, inspect, next_levels
@@ -61,6 +62,7 @@ for name, command, group, example in (
     ("panel", panel, _SPECTRA, "geonode panel DIR --out scores.csv"),
     ("predict", predict, _SPECTRA, "geonode predict --concentration 45 --out predicted.csv"),
     ("estimate", estimate, _SPECTRA, "geonode estimate unknown.csv --out estimates.csv"),
+    ("geodesic", geodesic, _PIPELINE, "geonode geodesic 10 40 --wavelength 520"),
     ("verify", verify, _PIPELINE, "geonode verify data"),
     ("devices", devices, _MACHINE, "geonode devices"),
 ):

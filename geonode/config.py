@@ -171,8 +171,14 @@ class TrainingParameters(Block):
         default=1, description="independent models of every fold (ensemble)"
     )
     epochs: PositiveInt = Field(default=300, description="full-batch steps of Adam")
-    wavelengths: Annotated[int, Field(ge=2)] = Field(
-        default=16, description="evenly spaced wavelengths to train on (all, if the axis has fewer)"
+    wavelengths: Annotated[int, Field(ge=2)] | None = Field(
+        default=16,
+        description="evenly spaced wavelengths to train on (all, if the axis has fewer; null: all, "
+        "and decoders are read at each of them, without interpolation)",
+    )
+    sources: PositiveInt | None = Field(
+        default=3,
+        description="levels from which geodesics to every level are trained on (null: all)",
     )
     gradient_clip: Positive = Field(
         default=1.0, description="largest norm of the gradient of one model"
@@ -340,14 +346,31 @@ PRESETS: dict[str, dict[str, Any]] = {
         "inner.members": 4,
         "inner.levels": None,
     },
+    "published": {
+        "inner.members": 0,
+        "metric.evidence_margin": None,
+        "metric.epochs": 500,
+        "metric.wavelengths": None,
+        "metric.sources": None,
+        "decoders.kind": "path",
+        "decoders.epochs": 500,
+        "decoders.wavelengths": None,
+        "decoders.sources": None,
+    },
 }
 """Values by dotted key that replace defaults of the blocks `inner`, `metric` and `decoders`."""
+
+MEANT = {
+    "fast": ("decoders.kind",),
+    "published": ("decoders.kind", "inner.members", "metric.wavelengths", "decoders.wavelengths"),
+}
+"""Values of a preset that make it what it is: others contradict it."""
 
 
 class Parameters(Block):
     """All parameters of params.yaml."""
 
-    preset: Literal["fast", "standard", "thorough"] = Field(
+    preset: Literal["fast", "standard", "thorough", "published"] = Field(
         default="standard", description="a key of `PRESETS`"
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(

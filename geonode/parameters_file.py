@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from geonode.config import PRESETS, Parameters
+from geonode.config import MEANT, PRESETS, Parameters
 from geonode.errors import ParameterError
 
 LARGEST_YAML = 2**19
@@ -63,8 +63,8 @@ def read_parameters(path: Path, overrides: dict[str, Any] | None = None) -> Para
 
     Raises:
         ParameterError: the file is missing or no YAML mapping, a key is unknown, or a value is of
-            the wrong type or out of range; the message names file, key, what was found and what
-            was expected.
+            the wrong type or out of range, or contradicts the preset; the message names file, key,
+            what was found and what was expected.
     """
     try:
         content = parse_yaml(path.read_text(encoding="utf-8"))
@@ -105,6 +105,12 @@ def _checked(content: dict[str, Any], source: str, overrides: dict[str, Any]) ->
             if not isinstance(node, dict):
                 raise ParameterError(source, block, node, "a mapping of parameters")
         node[last] = value
+    for key in MEANT.get(preset, ()) if isinstance(preset, str) else ():
+        found, expected = _value(content, key), PRESETS[preset][key]
+        if found != expected:
+            where = "command line" if key in overrides else source
+            said = f"{expected!r}, as preset {preset} means; take another preset or leave it out"
+            raise ParameterError(where, key, found, said)
     try:
         return Parameters.model_validate(content)
     except ValidationError as error:

@@ -93,9 +93,9 @@ def left_out(series: Series, name: str | int) -> list[dict[str, Any]]:
         )
         clear = estimates.fits[at] and not estimates.disconnected[at]
         ours = profile.at(estimates.mode[[at]])[0] if clear else np.nan
-        half = law.half_widths(pls.left_out[[at]], pls.leverages[[at]])[0]
+        other = TYPICAL * law.deviations(pls.left_out[[at]], pls.leverages[[at]])[0, 0]
         errors = np.abs(np.array([estimates.mode[at], pls.left_out[at]]) - known[at])
-        geonode, other = errors / [ours, TYPICAL * half / law.quantile]
+        geonode, other = errors / [ours, other]
         inside = fold.is_inside(at)
         rows.append({"class": name, "inside": inside, "geonode": geonode, "pls": other})
     return rows

@@ -49,10 +49,11 @@ def simulate(kind: str, seed: int) -> Simulated:
     while True:
         nominal = _designed(random, has, substances, samples)
         try:
-            Design.of(nominal[:samples])
+            tied = Design.of(nominal[:samples]).tied
         except MixtureError:
             continue
-        break
+        if not tied:
+            break
     true = nominal * np.exp(0.003 * random.normal(size=nominal.shape))
     if has["amounts"]:
         true = nominal * np.exp(random.uniform(0.01, 0.05) * random.normal(size=nominal.shape))

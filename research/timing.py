@@ -31,9 +31,10 @@ from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import packaged_prior
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, read_series
+from geonode.storage.record import Record
 from research.draws import Draws
 from research.simulated_series import simulate
-from stages.paths import SPECTRA
+from stages.paths import PIPELINE, RECORDS, SPECTRA
 from stages.performance.timing import Quartiles, time_calls
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -86,7 +87,8 @@ def table_of(levels: np.ndarray, spectra: np.ndarray, path: Path) -> None:
 def commands(turns: Turns = 5) -> None:
     """Seconds that a user waits for commands: medians with quartiles.
 
-    Commands use what the ones before them have written.
+    Commands use what the ones before them have written. Then what the seconds of every stage are
+    spent on.
     """
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "series").mkdir()
@@ -100,6 +102,11 @@ def commands(turns: Turns = 5) -> None:
             seconds_of(placed.split())  # compiles, fills caches
             seconds = [seconds_of(placed.split()) for _ in range(turns)]
             typer.echo(f"{name}: {Quartiles.of(seconds)} s")
+    for stage in PIPELINE:
+        record = Record.read(RECORDS / f"{stage}.json")
+        imports, start = record.imports or 0.0, record.device_start or 0.0
+        parts = f"imports {imports:.2f}, start of the device {start:.2f}"
+        typer.echo(f"{stage}: {parts}, computation {record.seconds - imports - start:.2f} s")
 
 
 @app.command()

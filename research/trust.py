@@ -2,10 +2,12 @@
 
 `python -m research.trust simulated` leaves every level of new simulated series out, by the number
 of levels. `choices` does so before anything is calibrated, and compares with the best method of a
-series with hindsight; `series FOLDER...` does the same with measured series. `samples FILE` leaves
-the compositions of a table of samples in rows out, whose columns `y_NAME` are known amounts.
-`mixtures` calibrates simulated mixtures and estimates their unknowns, with `--each` by class of
-difficulty, and with a folder of such tables leaves compositions of each out.
+series with hindsight; `series FOLDER...` does the same with measured series. `mixtures` calibrates
+simulated mixtures and estimates their unknowns, with `--each` by class of difficulty, and with a
+folder of tables of samples in rows, whose columns `y_NAME` are known amounts, leaves compositions
+of each out. `samples` does the same with every amount by itself.
+
+All of them use as many cores as OMP_NUM_THREADS allows.
 """
 
 from collections.abc import Sequence
@@ -22,10 +24,9 @@ from sklearn.cross_decomposition import PLSRegression
 
 from geonode.calibration.fit import Calibration
 from geonode.calibration.intervals import are_held
-from geonode.calibration.methods import CALIBRATIONS, fitted, folds_of
+from geonode.calibration.methods import CALIBRATIONS
 from geonode.compute.processes import finished, processes_for
 from geonode.learning.folds import leave_one_out
-from geonode.mixtures.design import Design
 from geonode.mixtures.mixture import NAMES, MixtureCalibration
 from geonode.parameters_file import read_parameters
 from geonode.posterior.prior import PROBABILITIES, Prior, packaged_prior
@@ -55,7 +56,7 @@ def simulated(
     prior, rows = packaged_prior(), []
     batches = batches_of(prior, LEVELS, levels, seed)
     with bar("leaving levels out", len(batches) * AT_ONCE) as report:
-        for batch, found in finished(left_out, batches, processes_for(8, "cpu"), report):
+        for batch, found in finished(left_out, batches, processes_for(len(batches), "cpu"), report):
             inside = np.array([one.inside for one in found])
             masses = prior.mass_of_sets(batch.levels - 1, inside)
             widths = prior.intervals(batch.levels - 1, inside)[:, PROBABILITIES.index(0.9)]
@@ -75,9 +76,12 @@ def choices(
     seed: Annotated[int, typer.Option(help="Other than that of the calibration, 1000.")] = 60_000,
 ) -> None:
     """Errors and intervals of simulated levels, left out before anything is calibrated."""
-    batches, rows = batches_of(packaged_prior(), LEVELS[1:-1], levels, seed), []
+    # The longest first, so that no core waits for one of them at the end.
+    batches, rows = batches_of(packaged_prior(), LEVELS[1:-1], levels, seed)[::-1], []
     with bar("calibrating without levels", len(batches) * AT_ONCE) as report:
-        for _, found in finished(without_simulated, batches, processes_for(8, "cpu"), report):
+        for _, found in finished(
+            without_simulated, batches, processes_for(len(batches), "cpu"), report
+        ):
             rows += found
     show_nested(pd.DataFrame(rows))
 
@@ -94,8 +98,9 @@ def series(
             one = read_series_csv(own)
             if 5 <= len(one.concentrations) <= most:
                 work.append(Measured(name, one.concentrations, one.signal))
+    work.sort(key=lambda one: -len(one.levels))
     with bar("calibrating without levels", sum(len(one.levels) for one in work)) as report:
-        for _, found in finished(without_each, work, processes_for(8, "cpu"), report):
+        for _, found in finished(without_each, work, processes_for(len(work), "cpu"), report):
             rows += found
     show_nested(pd.DataFrame(rows), by_series=True)
 
@@ -140,6 +145,7 @@ def without_each(series: Measured, report: Progress = silent) -> list[dict[str, 
         row: dict[str, object] = {"series": series.name, "levels": len(levels)}
         row |= {"inside": fold.is_inside(fold.index), "geonode alone": found.method == "geonode"}
         row |= {"holds": bool(are_held(np.array([true]), sets)[0])}
+        row |= {"no use": found.verdict.chosen is None}
         row |= {"determined": bool(found.is_determined(middle, ends)[0])}
         row |= {key: (one - true) / np.ptp(levels) for key, one in estimates.items()}
         rows.append(row)
@@ -164,10 +170,12 @@ def show_nested(table: pd.DataFrame, by_series: bool = False) -> None:
             .round(3)
             .to_string()
         )
-    shares = table.groupby(["levels", "inside"])[["holds", "determined", "geonode alone"]].mean()
-    typer.echo("90% sets hold, estimates are determined, geonode estimates alone:")
-    typer.echo(shares.unstack().round(3).to_string())
-    typer.echo(table.groupby("inside")[["holds", "determined"]].mean().round(3).to_string())
+    typer.echo(
+        "90% sets hold, estimates are determined, none can be used, geonode alone estimates:"
+    )
+    kept = ["holds", "determined", "no use", "geonode alone"]
+    typer.echo(table.groupby(["levels", "inside"])[kept].mean().unstack().round(3).to_string())
+    typer.echo(table.groupby("inside")[kept].mean().round(3).to_string())
 
 
 def batches_of(prior: Prior, counts: Sequence[int], levels: int, seed: int) -> list[Batch]:
@@ -181,31 +189,31 @@ def batches_of(prior: Prior, counts: Sequence[int], levels: int, seed: int) -> l
 
 @app.command()
 def samples(
-    file: Annotated[Path, typer.Argument(help="CSV; columns y_NAME are amounts.")],
-    parts: Annotated[int, typer.Option(help="Most groups of compositions left out.")] = 25,
+    folder: Annotated[Path | None, typer.Argument(help="Of CSV with columns y_NAME.")] = None,
+    each: Annotated[int, typer.Option(help="Simulated calibrations of every class.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the first one.")] = 85_000,
+    parts: Annotated[int, typer.Option(help="Most parts of compositions left out.")] = 10,
 ) -> None:
-    """RMSEP over that of PLS, and the share of intervals that hold, for every amount."""
-    table = pd.read_csv(file)
-    names = [name for name in table if name.startswith("y_")]
-    spectra = table.drop(columns=names).to_numpy(float)
-    _, composition = np.unique(table[names].to_numpy(), axis=0, return_inverse=True)
-    shuffled = np.random.default_rng(0).permutation(composition.max() + 1)
-    part = shuffled[composition] % min(parts, len(shuffled))
-    for name in names:
-        amounts = table[name].to_numpy(float)
-        errors, by_pls, held = (np.empty(len(amounts)) for _ in range(3))
-        with bar(name, part.max() + 1) as report:
-            for number in range(part.max() + 1):
-                out = part == number
-                known, its = spectra[~out], amounts[~out]
-                found, ends = Calibration.fit(known, its).estimate(spectra[out])
-                errors[out] = found - amounts[out]
-                held[out] = (ends[:, 0] <= amounts[out]) & (amounts[out] <= ends[:, 1])
-                pls = fitted("pls", its, known, folds_of(its, np.arange(len(its))))
-                by_pls[out] = pls.estimates(spectra[out]) - amounts[out]
-                report(1)
-        ratio = np.sqrt(np.mean(errors**2) / np.mean(by_pls**2))
-        typer.echo(f"{file.stem} {name}: RMSEP / PLS {ratio:.3f}, intervals hold {held.mean():.3f}")
+    """RMSEP over that of PLS of 1 to 20 components, and 90% intervals that hold, by amount."""
+    work, rows = folds_of_samples(folder, each, seed, parts, fewest=1), []
+    with bar("calibrating samples", len(work)) as report:
+        for _, found in finished(estimated_samples, work, processes_for(len(work), "cpu"), report):
+            rows += found
+    table = pd.DataFrame(rows)
+    groups = ["kind", "set", "substance"]
+    errors = table.groupby(groups)[["auto", "PLS"]].agg(rms)
+    ratios = (errors["auto"] / errors["PLS"]).rename("ratio").to_frame()
+    ratios = ratios.join(table.groupby(groups)["holds"].mean())
+    measured = ratios.index.get_level_values("set") == MEASURED
+    typer.echo("RMSEP / PLS with inner five-fold, and intervals that hold:")
+    if measured.any():
+        typer.echo(ratios[measured].round(3).to_string())
+    for name, part in ("measured", ratios[measured]), ("simulated", ratios[~measured]):
+        if len(part):
+            shown = part.groupby("kind").agg({"ratio": geometric_mean, "holds": "mean"})
+            shown.loc["all"] = geometric_mean(part["ratio"]), part["holds"].mean()
+            typer.echo(f"{name}, {len(part)} amounts, worst {part['ratio'].max():.2f}:")
+            typer.echo(shown.round(3).to_string())
 
 
 UNKNOWNS = 20
@@ -227,17 +235,11 @@ def mixtures(
     parts: Annotated[int, typer.Option(help="Most parts of compositions left out.")] = 20,
 ) -> None:
     """RMSEP over that of the better of PLS and PLS2, and shares of 90% regions that hold."""
-    work: list[MixtureFold] = [MixtureFold.of(seed + number) for number in range(count)]
-    for one, number in product(CLASSES, range(each)):
-        work.append(MixtureFold(one, seed + number, *simulate_class(one, seed + number)))
-    for file in sorted(folder.glob("*.csv")) if folder else []:
-        table = pd.read_csv(file)
-        names = [name for name in table if name.startswith("y_")]
-        if len(names) > 1:
-            work += MixtureFold.of_table(file.stem, table, names, parts)
+    work = [MixtureFold.of(seed + number) for number in range(count)]
+    work += folds_of_samples(folder, each, seed, parts, fewest=2)
     rows: list[dict[str, object]] = []
     with bar("calibrating mixtures", len(work)) as report:
-        for _, found in finished(estimated_mixtures, work, processes_for(8, "cpu"), report):
+        for _, found in finished(estimated_mixtures, work, processes_for(len(work), "cpu"), report):
             rows += found
     table = pd.DataFrame(rows)
     methods = [*NAMES, "combined"]
@@ -276,10 +278,11 @@ def chosen_pls(spectra: np.ndarray, targets: np.ndarray, folds: np.ndarray) -> P
             PLSRegression(count, scale=False)
             .fit(spectra[~out], targets[~out])
             .predict(spectra[out])
+            .reshape(out.sum(), -1)
             - targets[out].reshape(out.sum(), -1)
             for out in (folds == fold for fold in range(folds.max() + 1))
         ]
-        squares.append(np.sum(np.concatenate([one.reshape(len(one), -1) for one in errors]) ** 2))
+        squares.append(np.sum(np.concatenate(errors) ** 2))
     return PLSRegression(1 + int(np.argmin(squares)), scale=False).fit(spectra, targets)
 
 
@@ -322,11 +325,49 @@ class MixtureFold(NamedTuple):
     ) -> list["MixtureFold"]:
         """Folds of a measured table, by compositions."""
         amounts, spectra = table[names].to_numpy(float), table.drop(columns=names).to_numpy(float)
-        composition = Design.of(amounts, tuple(names)).composition
+        _, composition = np.unique(amounts, axis=0, return_inverse=True)
         shuffled = np.random.default_rng(0).permutation(composition.max() + 1)
         part = shuffled[composition] % min(parts, len(shuffled))
         outs = [part == number for number in range(part.max() + 1)]
         return [cls(name, MEASURED, amounts[~o], spectra[~o], amounts[o], spectra[o]) for o in outs]
+
+
+def folds_of_samples(
+    folder: Path | None, each: int, seed: int, parts: int, fewest: int
+) -> list[MixtureFold]:
+    """Simulated calibrations of every class, and folds of the tables of a folder.
+
+    Args:
+        folder: of CSV.
+        each: calibrations of every class.
+        seed: of the first one.
+        parts: most parts of compositions of a table.
+        fewest: amounts of a table.
+    """
+    work = []
+    for one, number in product(CLASSES, range(each)):
+        work.append(MixtureFold(one, seed + number, *simulate_class(one, seed + number)))
+    for file in sorted(folder.glob("*.csv")) if folder else []:
+        table = pd.read_csv(file)
+        names = [name for name in table if name.startswith("y_")]
+        if len(names) >= fewest:
+            work += MixtureFold.of_table(file.stem, table, names, parts)
+    return work
+
+
+def estimated_samples(fold: MixtureFold, report: Progress = silent) -> list[dict[str, object]]:
+    """Errors of every amount by itself, and whether its interval holds."""
+    rows = []
+    inner = np.random.default_rng(0).permutation(len(fold.amounts)) % 5
+    for substance, (known, true) in enumerate(zip(fold.amounts.T, fold.true.T, strict=True)):
+        found, ends = Calibration.fit(fold.spectra, known).estimate(fold.unknowns)
+        pls = chosen_pls(fold.spectra, known, inner).predict(fold.unknowns).ravel()
+        held = (ends[:, 0] <= true) & (true <= ends[:, 1])
+        for auto, other, holds in zip(found - true, pls - true, held, strict=True):
+            facts = {"kind": fold.kind, "set": fold.number, "substance": substance}
+            rows.append(facts | {"auto": auto, "PLS": other, "holds": holds})
+    report(1)
+    return rows
 
 
 def estimated_mixtures(fold: MixtureFold, report: Progress = silent) -> list[dict[str, object]]:

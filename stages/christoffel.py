@@ -1,11 +1,11 @@
 """Evaluate the Christoffel symbols of every metric on the grid, and check them."""
 
 from geonode.config import Parameters
-from stages.command import progress, stage
-from stages.paths import CHRISTOFFEL, DEVICE, METRIC, METRICS, SHARED, SPECTRA
+from stages.command import progress, stage, write_scores
+from stages.paths import CHRISTOFFEL, DEVICE, METRIC, SHARED, SPECTRA
 
 
-@stage("christoffel", also=("engine", "memory_mb"))
+@stage("christoffel", also=("preset", "engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
     """Evaluate Christoffel symbols and ln sqrt(g) on the grid, and check them in float64."""
     import torch
@@ -19,7 +19,6 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.verification import GridCheck, error_statistics, metric_statistics
     from geonode.learning.folds import fold_names
     from geonode.spectra.series import read_series
-    from geonode.storage.document import write_json
     from geonode.storage.lineage import consistent_artifacts
 
     block = parameters.christoffel
@@ -35,9 +34,11 @@ def app(parameters: Parameters) -> str:
         tolerance=block.expansion_tolerance,
         largest_degree=block.largest_degree,
     )
+    every = parameters.decoders.kind != "posterior"
+    models = learned.wanted(every)
     with (
         open_engine(parameters.engine, SHARED) as engine,
-        progress("evaluating grids", source.models) as report,
+        progress("evaluating grids", len(models)) as report,
     ):
         checked = write_grids(
             CHRISTOFFEL,
@@ -45,17 +46,19 @@ def app(parameters: Parameters) -> str:
             uniform_nodes(block.resolution, device.place, device.geometry),
             learned,
             series,
+            every=every,
             check=GridCheck(metric, wavelengths, block.check_positions, block.tolerance),
             report=report,
             engine=engine,
             made_from=made_from,
         )
     names = fold_names(series.concentrations)
+    names = names if every else names[-1:]
     of_folds = {name: checked[fold :: len(names)] for fold, name in enumerate(names)}
-    write_json(
-        METRICS / "christoffel.json",
+    write_scores(
+        "christoffel",
         {
-            "models": source.models,
+            "models": len(models),
             "resolution": block.resolution,
             "wavelengths": len(series.wavelengths),
             "network_calls_per_model": source.calls,
@@ -64,7 +67,7 @@ def app(parameters: Parameters) -> str:
             "christoffel_error": error_statistics([grid.symbol for grid in checked]),
         },
     )
-    return f"{source.models} grids, {source.calls} network calls each -> {CHRISTOFFEL}"
+    return f"{len(models)} grids, {source.calls} network calls each -> {CHRISTOFFEL}"
 
 
 if __name__ == "__main__":

@@ -24,9 +24,13 @@ from geonode.errors import ParameterError
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.progress import bar as progress  # noqa: F401 - for the stages
 from geonode.terminal import Level, OneLineCommand, documentation, logged, tell
-from stages.paths import CHECKPOINTS, PARAMETERS, PIPELINE, RECORDS
+from stages.paths import CHECKPOINTS, METRICS, PARAMETERS, PIPELINE, RECORDS
 
 _LOG = logging.getLogger("geonode.stages")
+
+SCORE_DIGITS = 6
+"""Significant digits of scores, as of tables: where nothing is trained, processors agree about
+them."""
 
 
 def stage(
@@ -50,7 +54,7 @@ def stage(
 
         def command(params: Path, log_level: Level, **given: str | None) -> None:
             overrides = {
-                ".".join(options[name][0]): _value(name, text)
+                ".".join(options[name][0]): _parsed(name, text)
                 for name, text in given.items()
                 if text is not None
             }
@@ -71,6 +75,13 @@ def stage(
         return application
 
     return decorate
+
+
+def write_scores(name: str, scores: dict[str, Any]) -> None:
+    """Write metrics/NAME.json with numbers rounded to `SCORE_DIGITS`."""
+    from geonode.storage.document import write_json  # it imports NumPy
+
+    write_json(METRICS / f"{name}.json", scores, SCORE_DIGITS)
 
 
 def _signature(options: dict[str, tuple[tuple[str, ...], FieldInfo]]) -> inspect.Signature:
@@ -144,7 +155,7 @@ def _leaves(
             yield path, field
 
 
-def _value(name: str, text: str) -> Any:
+def _parsed(name: str, text: str) -> Any:
     try:
         return parse_yaml(text)
     except YAMLError as error:

@@ -1,14 +1,13 @@
 """Train the leave-one-out decoders."""
 
 from geonode.config import Parameters
-from stages.command import progress, stage
+from stages.command import progress, stage, write_scores
 from stages.paths import (
     CHECKPOINTS,
     DECODERS,
     DEVICE,
     GEODESICS,
     METRIC,
-    METRICS,
     PLOTS,
     SHARED,
     SPECTRA,
@@ -22,14 +21,14 @@ def app(parameters: Parameters) -> str:
     from geonode.compute.processes import open_engine
     from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.solved import read_features
-    from geonode.learning.blend import BLENDS, fit_blend, training_steps
+    from geonode.learning.blend import fit_blend, training_steps
     from geonode.learning.context import NestedRuns
-    from geonode.learning.folds import fold_names, training_wavelengths
+    from geonode.learning.folds import fold_names, path_wavelengths
     from geonode.learning.path_features import path_features
     from geonode.learning.trainer import history_csv
     from geonode.spectra.series import read_series
     from geonode.storage.atomic import file_lock
-    from geonode.storage.document import write_json, write_text
+    from geonode.storage.document import write_text
     from geonode.storage.lineage import consistent_artifacts
 
     block, inner = parameters.decoders, parameters.inner
@@ -37,16 +36,14 @@ def app(parameters: Parameters) -> str:
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
-        chosen = training_wavelengths(len(series.axis), block.wavelengths)
+        chosen = path_wavelengths(len(series.axis), block.kind, block.wavelengths)
         features = inner_features = None
-        if "path" in BLENDS[block.kind]:
+        if chosen is not None:
             features = read_features(GEODESICS, series, chosen)
-    runs = NestedRuns.of(
-        len(series.concentrations), block.members, inner, device, CHECKPOINTS / "decoders"
-    )
+    runs = NestedRuns.of(len(series.concentrations), block, inner, device, CHECKPOINTS / "decoders")
     left_out = () if runs.inner is None else tuple(f.left_out for f in runs.inner.folds)
     learned.require_inner(METRIC, left_out)
-    if features is not None and learned.inner is not None:
+    if chosen is not None and learned.inner is not None:
         inner_features = path_features(learned.inner, series, chosen)
     steps = training_steps(block, runs)
     with (
@@ -64,7 +61,7 @@ def app(parameters: Parameters) -> str:
         name: dict(zip(blend.decoders, weights.tolist(), strict=True))
         for name, weights in zip(names, blend.weights, strict=True)
     }
-    write_json(METRICS / "decoders.json", {"kind": block.kind, "loss": last, "weights": weights})
+    write_scores("decoders", {"kind": block.kind, "loss": last, "weights": weights})
     trained = "" if last is None else f", loss {last:.4f}"
     return f"decoders ({block.kind}) of {len(names)} folds{trained} -> {DECODERS}"
 

@@ -1,11 +1,11 @@
-"""Solve the boundary value problem of every (source, target, wavelength) of every model."""
+"""Solve the boundary value problems of all ordered pairs of levels."""
 
 from geonode.config import Parameters
-from stages.command import progress, stage
-from stages.paths import CHRISTOFFEL, DEVICE, GEODESICS, METRIC, METRICS, SHARED, SPECTRA
+from stages.command import progress, stage, write_scores
+from stages.paths import CHRISTOFFEL, DEVICE, GEODESICS, METRIC, SHARED, SPECTRA
 
 
-@stage("geodesics", also=("engine", "memory_mb"))
+@stage("geodesics", also=("preset", "engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
     """Solve every geodesic on its grid, and check samples on the network in float64."""
     from geonode.compute.device import Device
@@ -13,24 +13,25 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.solved import Geodesics
     from geonode.geometry.stored import StoredGrids
-    from geonode.learning.folds import training_wavelengths
+    from geonode.learning.folds import path_wavelengths
     from geonode.spectra.series import read_series
-    from geonode.storage.document import write_json
     from geonode.storage.lineage import consistent_artifacts
 
     device = Device.read(DEVICE, parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC, CHRISTOFFEL) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)
-        grids = StoredGrids(CHRISTOFFEL, learned, series)
+        kind, most = parameters.decoders.kind, parameters.decoders.wavelengths
+        chosen = path_wavelengths(len(series.axis), kind, most)
+        grids = StoredGrids(CHRISTOFFEL, learned, series, chosen is not None)
+    models = learned.wanted(chosen is not None)
     with (
         open_engine(parameters.engine, SHARED) as engine,
-        progress("solving geodesics", learned.network.models, steady=True) as report,
+        progress("solving geodesics", len(models), steady=True) as report,
     ):
-        chosen = training_wavelengths(len(series.axis), parameters.decoders.wavelengths)
         wanted = Geodesics(grids, learned, series, chosen, parameters.geodesics, device)
         summary = wanted.solve(GEODESICS, report, engine, made_from)
-    write_json(METRICS / "geodesics.json", summary.metrics())
+    write_scores("geodesics", summary.metrics())
     error = summary.endpoint_error_max
     return f"{summary.geodesics:,} geodesics, endpoint error {error:.1e} -> {GEODESICS}"
 

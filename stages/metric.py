@@ -1,8 +1,8 @@
 """Learn the metric of every (member, fold)."""
 
 from geonode.config import Parameters
-from stages.command import progress, stage
-from stages.paths import CHECKPOINTS, DEVICE, METRIC, METRICS, PLOTS, SHARED, SPECTRA
+from stages.command import progress, stage, write_scores
+from stages.paths import CHECKPOINTS, DEVICE, METRIC, PLOTS, SHARED, SPECTRA
 
 
 @stage("metric", also=("preset", "inner", "engine", "memory_mb"))
@@ -18,7 +18,7 @@ def app(parameters: Parameters) -> str:
     from geonode.learning.trainer import history_csv
     from geonode.spectra.series import read_series
     from geonode.storage.atomic import file_lock
-    from geonode.storage.document import write_json, write_text
+    from geonode.storage.document import write_text
     from geonode.storage.lineage import consistent_artifacts
 
     block = parameters.metric
@@ -27,7 +27,7 @@ def app(parameters: Parameters) -> str:
         series = read_series(SPECTRA)
     names = fold_names(series.concentrations)
     levels, scratch = len(series.concentrations), CHECKPOINTS / "metric"
-    runs = NestedRuns.of(levels, block.members, parameters.inner, device, scratch)
+    runs = NestedRuns.of(levels, block, parameters.inner, device, scratch)
     with (
         file_lock(METRIC.with_suffix("")),  # one process at a time, as of the checkpoints
         open_engine(parameters.engine, SHARED, processes=device.kind == "cpu") as engine,
@@ -39,8 +39,8 @@ def app(parameters: Parameters) -> str:
     models = metrics.network.models
     kappas = [chart.kappa if math.isfinite(chart.kappa) else None for chart in metrics.charts]
     last = dict(zip(terms, history[-1].mean(-1).tolist(), strict=True)) if len(history) else {}
-    write_json(
-        METRICS / "metric.json",
+    write_scores(
+        "metric",
         {
             "models": models,
             "learning": block.learning,

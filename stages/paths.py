@@ -15,6 +15,7 @@ GEODESICS = Path("data/geodesics.zarr")
 DECODERS = Path("data/decoders.safetensors")
 CALIBRATION = Path("data/calibration.safetensors")
 CHECKPOINTS = Path("data/checkpoints")  # of unfinished trainings
+WORK = Path("data/work.json")
 SHARED = Path("data/shared")  # between the processes of a running stage
 
 RECORDS = Path("data/records")  # resources used by the stages of the pipeline, NAME.json each

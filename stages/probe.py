@@ -2,19 +2,17 @@
 
 from geonode.config import Parameters
 from stages.command import stage
-from stages.paths import DEVICE, METRICS
+from stages.paths import DEVICE
 
 
 @stage("device", "precision")
 def app(parameters: Parameters) -> str:
-    """Choose the device and its precision, and describe this machine."""
+    """Choose the device and its precision."""
     from geonode.compute.choice import choose
-    from geonode.machine import processor_and_versions
     from geonode.storage.document import write_json
 
     device = choose(parameters.device, parameters.precision)
     write_json(DEVICE, device)
-    write_json(METRICS / "env.json", {**device, **processor_and_versions()})
     return "{device}: {name}, training {training}, geometry {geometry}".format(**device)
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from geonode.config import Parameters
-from stages.command import stage
-from stages.paths import METRICS, SPECTRA
+from stages.command import stage, write_scores
+from stages.paths import SPECTRA
 
 
 @stage("spectra")
@@ -14,15 +14,14 @@ def app(parameters: Parameters) -> str:
     from geonode.spectra.chart import Chart
     from geonode.spectra.noise import noise_along_the_axis
     from geonode.spectra.series import write_series
-    from geonode.storage.document import write_json
 
     block = parameters.spectra
     table = measured_table(block)
     chart = Chart.of(block.chart, block.kappa, table.concentrations)
     noise = noise_along_the_axis(table.axis, np.concatenate(table.scans))
     write_series(SPECTRA, table, chart, block)
-    write_json(
-        METRICS / "spectra.json",
+    write_scores(
+        "spectra",
         {
             "levels": len(table.concentrations),
             "wavelengths": len(table.axis),

@@ -5,18 +5,19 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from geonode.config import Parameters
-from stages.command import progress, stage
-from stages.paths import DATA, DECODERS, GEODESICS, METRIC, METRICS, PLOTS, SPECTRA
+from stages.command import progress, stage, write_scores
+from stages.paths import DATA, DECODERS, DEVICE, GEODESICS, METRIC, PLOTS, SPECTRA
 
 MEANS = ("mean_r2", "undefined_r2")
 """Scores that are not repeated for the published method."""
 
 
-@stage("validate")
+@stage("validate", also=("memory_mb",))
 def app(parameters: Parameters) -> str:
     """Score leave-one-out predictions and compare them with classical baselines."""
     import numpy as np
 
+    from geonode.compute.device import Device
     from geonode.estimation.model import SpectralModel
     from geonode.evaluation.baselines import BASELINES
     from geonode.evaluation.evaluate import (
@@ -25,26 +26,30 @@ def app(parameters: Parameters) -> str:
         PUBLISHED,
         by_baselines,
         by_calibrations,
+        by_kind,
         by_model,
         estimate_left_out,
         metric_csv,
     )
     from geonode.evaluation.scores import skill
     from geonode.geometry.solved import read_features
-    from geonode.storage.document import write_json, write_text
+    from geonode.storage.document import write_text
     from geonode.storage.lineage import consistent_artifacts
     from geonode.ties import first_smallest
 
+    place = Device.read(DEVICE, parameters.memory_mb).reference
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS, DECODERS):
-        model = SpectralModel.read(DATA)
+        model = SpectralModel.read(DATA, place)
         series = model.series
-        features = read_features(GEODESICS, series, model.blend.training)
-    found = by_model(replace(model, features=features))
+        if "path" in model.blend.decoders:
+            features = read_features(GEODESICS, series, model.blend.training)
+            model = replace(model, features=features)
+    found = by_model(model)
     ours, published = found[GEONODE], found.get(PUBLISHED)
     with progress("predicting with the baselines", 2 * len(series.concentrations)) as report:
         classical = by_baselines(series, report)
     with progress("estimating left-out concentrations", len(series.concentrations)) as report:
-        estimated = estimate_left_out(series, report)
+        estimated = estimate_left_out(series, report, place=place)
     calibrations = by_calibrations(series)
     rmse = {name: one.scores["rmse"] for name, one in classical.items()}
     best = BASELINES[int(first_smallest(np.array([rmse[name] for name in BASELINES])))]
@@ -64,11 +69,13 @@ def app(parameters: Parameters) -> str:
         "calibrations": {
             name: _without(asdict(one.concentrations), "q2") for name, one in calibrations.items()
         },
+        "kinds": by_kind(model, found),
         "published_method": published and _without(published.scores, "folds", *MEANS),
     }
-    write_json(METRICS / "validate.json", content)
-    write_json(METRICS / "summary.json", _summary(content))
+    write_scores("validate", content)
+    write_scores("summary", _summary(content))
     write_text(PLOTS / "predictions.csv", ours.csv())
+    write_text(PLOTS / "wavelengths.csv", ours.by_wavelength())
     write_text(PLOTS / "posterior.csv", estimated.csv())
     write_text(PLOTS / "metric_posterior.csv", metric_csv(model))
     pooled = "undefined" if scores["pooled_r2"] is None else f"{scores['pooled_r2']:.4f}"

@@ -81,11 +81,28 @@ def test_a_preset_replaces_defaults_and_on_the_command_line_the_file(
     assert found.inner.members == (1 if found.preset == "standard" else 4)
 
 
-@pytest.mark.parametrize("name", ["fast", "thorough"])
+@pytest.mark.parametrize("name", ["fast", "thorough", "published"])
 def test_a_preset_changes_something_in_its_blocks(name):
     assert {key.split(".")[0] for key in PRESETS[name]} <= {"inner", "metric", "decoders"}
     found = default_parameters({"preset": name})
     assert found.model_copy(update={"preset": "standard"}) != default_parameters({})
+
+
+@pytest.mark.parametrize(
+    ("preset", "key", "value"),
+    [
+        ("fast", "decoders.kind", "path"),
+        ("published", "decoders.kind", "posterior"),
+        ("published", "inner.members", 4),
+        ("published", "metric.wavelengths", 30),
+    ],
+)
+def test_a_value_that_contradicts_its_preset_is_refused_in_one_line(read, preset, key, value):
+    line = rf"{key}: found {value!r}, expected .*, as preset {preset} means; take another preset"
+    with pytest.raises(ParameterError, match=rf"params\.yaml: {line}"):
+        read({"preset": preset, key: value})
+    with pytest.raises(ParameterError, match=f"command line: {line}"):
+        read({"preset": preset}, {key: value})
 
 
 @pytest.mark.parametrize(

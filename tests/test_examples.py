@@ -1,8 +1,11 @@
 """The notebooks run from the first cell to the last, and the examples of CONTRIBUTING.md run."""
 
 import json
+import os
 import re
+import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -58,14 +61,73 @@ def test_the_notebook_of_acetophenone_estimates_what_was_weighed_in(run):
     assert found["figure"].to_dict()
 
 
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def block_of(name):
+    """The example of CONTRIBUTING.md that defines a name."""
+    blocks = re.findall(r"^```python\n(.*?)^```", GUIDE, re.S | re.M)
+    (block,) = [block for block in blocks if re.search(rf"^(def|class) {name}\b", block, re.M)]
+    return block
+
+
 def example(name):
     """What the example of CONTRIBUTING.md that defines a name defines."""
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
-    (block,) = [block for block in blocks if re.search(rf"^(def|class) {name}\b", block, re.M)]
     found = {"__name__": name}
-    exec(compile(block, name, "exec"), found)
+    exec(compile(block_of(name), name, "exec"), found)
     return found[name]
+
+
+WALKS = [
+    ("LineDecoders", "learning/line_decoder", "learning/blend", "KINDS", '"line": LineDecoders'),
+    ("read_json", "reading/formats/json_file", "reading/files", "FORMATS", '".json": read_json'),
+    (
+        *("Ridge", "calibration/methods", "calibration/methods", "CALIBRATIONS"),
+        '"ridge": Registered("ridge regression", Ridge.fit)',
+    ),
+]
+"""What is defined, in which module of geonode, registered in which one, where and how."""
+
+
+def change(file, found, other):
+    text = file.read_text(encoding="utf-8")
+    assert len(re.findall(found, text, re.M | re.S)) == 1
+    file.write_text(re.sub(found, other, text, flags=re.M | re.S), encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_walks_of_the_guide_pass_make_lint(tmp_path):
+    for name in ("geonode", "stages", "research"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for name in ("pyproject.toml", "dvc.yaml", "params.yaml", "tests/test_house.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name, module, registry, table, entry in WALKS:
+        assert f"`geonode/{module}.py`" in GUIDE
+        assert f"`{entry}" in GUIDE
+        file = tmp_path / f"geonode/{registry}.py"
+        if module == registry:
+            code = re.sub(r"^(from|import) .*\n", "", block_of(name), flags=re.M).strip()
+            change(file, rf"^(?={table}\b)", f"{code}\n\n\n".replace("\\", r"\\"))
+        else:
+            (tmp_path / f"geonode/{module}.py").write_text(block_of(name), encoding="utf-8")
+            imported = f"from geonode.{module.replace('/', '.')} import {name}\n"
+            change(file, r"\A(.*?^)(?=from geonode)", rf"\1{imported}")
+        change(file, rf"^({table}\b[^\n]*?= {{.*?),?(\n?}})(?=\n\"\"\")", rf"\1, {entry}\2")
+        subprocess.run(["ruff", "check", "-q", "--fix", "--select=I", file], check=True)
+        subprocess.run(["ruff", "format", "-q", file], check=True)
+    change(tmp_path / "geonode/config.py", r'(?<="posterior", "path")\]', ', "line"]')
+    (recipe,) = re.findall(r"^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.M)
+    for line in recipe.splitlines():
+        done = subprocess.run(
+            shlex.split(line),
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
 def test_the_decoder_of_the_guide_predicts_a_straight_line():

@@ -127,8 +127,8 @@ def test_the_example_of_the_regressor_runs(project):
     (example,) = [block for block in blocks(ROOT / "README.md") if "import" in block]
     found = {}
     exec(compile(example, "README.md", "exec"), found)
-    np.testing.assert_allclose(found["found"], [0, 10], atol=3)
-    assert found["interval"].shape == (2, 2)
+    np.testing.assert_allclose(found["concentrations"], [100], atol=10)
+    assert found["intervals"].shape == (1, 2)
 
 
 def test_the_example_of_a_saved_calibration_runs(project):

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.calibration.checks import Control, Correction, Validation
+from geonode.calibration.intervals import is_determined
 from geonode.calibration.one_substance import OneSubstance
 from geonode.calibration.several_substances import SeveralSubstances
 from geonode.config import CalibrateParameters
@@ -68,6 +69,8 @@ class CalibrationFile(Generic[M]):
     """By samples that the calibration does not know, one of every substance."""
     correction: Correction | None = None
     """Of its estimates by standards; of one substance."""
+    doubts: list[str] = field(default_factory=list)
+    """Sentences on files of known amounts whose spectra were calibrated with."""
     record: list[tuple[str, str]] = field(default_factory=list)
     """Of these results."""
 
@@ -135,10 +138,19 @@ class CalibrationFile(Generic[M]):
         _require_estimates([(one.p_value,) * 3 for one in every if one.p_value is not None])
         if self.correction:
             found = [self.correction.of(one) for one in found]
-        remarks = [(self.model.range_remark(one), one.remark) for one in found]
+        numbers = np.array([one.numbers for one in found]).swapaxes(0, 1)  # substance, unknown
+        # Of an ambiguous spectrum the parts count, and not what is between them.
+        lengths = np.array([[one.length(at) for one in found] for at in range(len(numbers))])
+        determined = [
+            is_determined(amounts, np.stack([low, low + length], axis=1), levels)
+            for (amounts, low, _), length, levels in zip(
+                numbers.swapaxes(1, 2), lengths, self.series.amounts.T, strict=True
+            )
+        ]
+        remarks = [(self.model.range_remark(one) if one.fits else "", one.remark) for one in found]
         return [
-            replace(one, remark="; ".join(filter(None, said)))
-            for one, said in zip(found, remarks, strict=True)
+            replace(one, remark="; ".join(filter(None, said)), determined=of_one.tolist())
+            for one, said, of_one in zip(found, remarks, np.stack(determined, axis=1), strict=True)
         ]
 
     def estimate(

@@ -79,13 +79,17 @@ class Chance:
         return self.p_value > LIKELY
 
     @property
+    def is_clear(self) -> bool:
+        """Whether the order of the spectra shows that they follow the concentrations."""
+        return self.test == ORDER and not self.is_likely
+
+    @property
     def sentence(self) -> str:
         """Which test spoke, its p-value, and what would decide where it cannot."""
         said = "This could be chance" if self.is_likely else "More than chance"
         said += f", by {self.test} (p = {number(self.p_value, 2)})"
         decides = "replicates of the levels, or more levels, would decide"
-        clear = self.test == ORDER and not self.is_likely
-        return f"{said}." if clear else f"{said}; whether concentration is why, {decides}."
+        return f"{said}." if self.is_clear else f"{said}; whether concentration is why, {decides}."
 
 
 def _by_order(concentrations: Concentrations, spectra: Spectra) -> float:

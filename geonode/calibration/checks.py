@@ -162,11 +162,16 @@ class Correction:
         left = self.known - self.intercept - self.slope * self.estimated
         return float(np.sqrt(left @ left / (len(left) - 2)))
 
-    def applied(self, estimates: OfSamples, ends: EndsOfSamples) -> tuple[OfSamples, EndsOfSamples]:
-        """Corrected estimates and intervals."""
+    def line_errors(self, estimates: OfSamples) -> OfSamples:
+        """Standard errors of the line at estimates."""
         away = self.estimated - self.estimated.mean()
         share = 1 / len(away) + (estimates - self.estimated.mean()) ** 2 / (away @ away)
-        of_line = stdtrit(len(away) - 2, (1 + COVERAGE) / 2) * self.deviation * np.sqrt(share)
+        return self.deviation * np.sqrt(share)
+
+    def applied(self, estimates: OfSamples, ends: EndsOfSamples) -> tuple[OfSamples, EndsOfSamples]:
+        """Corrected estimates and intervals."""
+        quantile = stdtrit(len(self.known) - 2, (1 + COVERAGE) / 2)
+        of_line = quantile * self.line_errors(estimates)
         middle = self.intercept + self.slope * estimates
         half = self.slope * np.abs(ends - estimates[:, None])
         half = np.hypot(half, of_line[:, None])
@@ -185,6 +190,10 @@ class Correction:
             amounts=[float(middle)],
             sets=[sets],
             alternatives=alternatives.tolist(),
+            standard_errors=[
+                float(np.hypot(self.slope * error, self.line_errors(np.array([amount]))[0]))
+                for error in estimate.standard_errors
+            ],
             uncorrected=estimate.amounts,
         )
 

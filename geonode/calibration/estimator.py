@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from geonode.calibration.chance import Chance
 from geonode.calibration.fit import Calibration
 from geonode.errors import MixtureError, SpectraError
 from geonode.estimation.posterior import Estimates
@@ -50,6 +51,9 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
     All methods but geonode take every sample by itself. Geonode takes samples of one concentration
     for scans of one level: how much they vary says how much a single scan may. It takes part with 4
     to 50 different concentrations.
+
+    `fit` takes no `sample_weight`, and pipelines that are given one refuse it: how errors grow with
+    the concentration is estimated from samples left out, which weights would count twice.
     """
 
     def __init__(
@@ -76,7 +80,8 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
                 to all of other ones.
 
         Returns:
-            The regressor itself.
+            The regressor itself. A warning is given if no method of one substance can be used, if
+            it could be chance, and for every doubt about what estimates.
 
         Raises:
             ValueError: an array is empty, negative or not finite, or not of these shapes.
@@ -88,8 +93,8 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         """
         columns, names = columns_of(X), getattr(y, "columns", None)
         plain_array(X, "X")
-        plain_array(y, "y")
-        self._several = np.ndim(y) == 2 and np.shape(y)[1] > 1
+        shape = plain_array(y, "y").shape
+        self._several = len(shape) == 2 and shape[1] > 1
         options: dict[str, Any] = {
             "method": self.method,
             "offset": self.offset,
@@ -118,6 +123,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
                 check_consistent_length(X, groups)
             self.calibration_ = Calibration.fit(X, y, groups, **options)
             self.method_ = self.calibration_.method
+            _warn_of(self.calibration_, X)
         self._columns = columns
         return self
 
@@ -190,6 +196,20 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+def _warn_of(found: Calibration, spectra: np.ndarray) -> None:
+    """Warn if a calibration is not sound."""
+    levels, level = np.unique(found.concentrations, return_inverse=True)
+    means = np.stack([spectra[level == at].mean(axis=0) for at in range(len(levels))])
+    chance, verdict = Chance.of(levels, means), found.verdict
+    doubts = [*found.warnings]
+    if verdict.chosen is None:
+        doubts.insert(0, verdict.sentence("1", {}))
+    if chance.is_likely:
+        doubts.append(chance.sentence)
+    if doubts:
+        warnings.warn(" ".join(doubts), stacklevel=3)
 
 
 def columns_of(table: Any) -> list[float] | list[str] | None:

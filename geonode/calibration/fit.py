@@ -49,7 +49,6 @@ OUTLYING = 3.0
 """Half widths of its interval that an outlying sample between the ends is off: 5 deviations."""
 
 Samples = Float[np.ndarray, "sample"]
-Spectra = Float[np.ndarray, "sample wavelength"]
 Scans = tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]
 
 
@@ -108,7 +107,7 @@ class Calibration:
             scale: as offset.
             scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.
             preprocessed: whether the spectra are, so that no preprocessings are tried.
-            report: called for every fold.
+            report: called for every method, and for every fold of geonode.
 
         Raises:
             ParameterError: there is no such method, or it is geonode and takes no part.
@@ -121,7 +120,7 @@ class Calibration:
         of, scan = scans or (np.arange(len(spectra)), spectra)
         folds = folds_of(concentrations, groups)
         keys = keys_for(folds, preprocessed=preprocessed)
-        found = {key: fitted(key, concentrations, spectra, folds) for key in keys}
+        found = {key: _reported(key, report, concentrations, spectra, folds) for key in keys}
         estimates = {name: one.left_out for name, one in found.items()}
         sets: dict[str, Sets] = {}
         curve, absent = None, ""
@@ -189,8 +188,7 @@ class Calibration:
             ends = [(parts[0][0], parts[-1][1]) for parts in found.sets]
             return found.mode, np.array(ends).reshape(-1, 2)
         middle, leverages = self._estimated(spectra, of_geonode)
-        half = self.law.half_widths(middle, leverages)
-        return middle, np.stack([middle - half, middle + half], axis=1)
+        return middle, self.law.intervals(middle, leverages)
 
     def _estimated(
         self, spectra: np.ndarray, of_geonode: np.ndarray | None = None
@@ -264,6 +262,13 @@ class Calibration:
                 "whether it was mistaken."
             )
         return found
+
+
+def _reported(key: str, report: Progress, *known: Any) -> Fitted:
+    """A fitted method, reported as one unit of work."""
+    found = fitted(key, *known)
+    report(1)
+    return found
 
 
 def _required_groups(

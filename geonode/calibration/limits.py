@@ -39,6 +39,7 @@ from scipy.special import stdtrit
 from geonode.calibration.fit import Calibration
 from geonode.calibration.intervals import EXACT
 from geonode.calibration.methods import Fitted, Linear, most_sensitive
+from geonode.calibration.precision import PrecisionProfile
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
 from geonode.spectra.series import Series
@@ -51,6 +52,8 @@ RISK, UNCERTAINTY = 0.01, 3
 """By DIN 32645: the risk of a false positive, and k."""
 
 GUESSED = "left-out levels are not estimated well enough for a limit"
+
+ONLY_ROUNDING = "errors are those of rounding: equal scans, or exact numbers"
 
 FEWEST_SCANS = 3
 """Of the blank, for a standard deviation of its own."""
@@ -86,6 +89,28 @@ def limits(series: Series, calibration: Calibration) -> list[Limit]:
     return [line.limit(), line.din_limit(), line.blank_limit()] + [
         one if one.method in better else Limit(one.method, GUESSED) for one in multivariate
     ]
+
+
+def precision_limit(
+    series: Series, profile: PrecisionProfile, method: str, *, usable: bool
+) -> Limit:
+    """Limits of what estimates: where 3.3 and 10 standard errors reach the concentration.
+
+    The profile is that of a method, which need not be usable.
+    """
+    name, (first, last) = f"precision profile of {method}", series.concentrations[[0, -1]]
+    if not usable:
+        return Limit(name, GUESSED)
+    if profile.standard_errors.max() <= EXACT * last:
+        return Limit(name, ONLY_ROUNDING)
+    ranges = [profile.working_range(1 / factor) for factor in (DETECTION, QUANTIFICATION)]
+    ends = [None if one is None else (one[0], one[0]) for one in ranges]
+    said = "3.3 and 10 standard errors of an unknown, by the method that estimates"
+    if ends[0] is None:
+        return Limit(name, "the standard error is too large at all levels")
+    if ends[0][0] <= first:
+        said += f"; the limits are at most the lowest level, {quantity(float(first), series.unit)}"
+    return Limit(name, said, *ends)
 
 
 # one wavelength
@@ -215,7 +240,7 @@ def _limit(
     """Limits from the lowest and highest standard deviation of a concentration near zero."""
     first, top = series.concentrations[[0, -1]].tolist()
     if high <= EXACT * top:
-        return Limit(name, "errors are those of rounding: equal scans, or exact numbers")
+        return Limit(name, ONLY_ROUNDING)
     detection, quantification = ((factor * low, factor * high) for factor in factors)
     if detection[1] >= top:
         return Limit(name, "the limit is above the highest level")

@@ -39,6 +39,10 @@ Concentrations = Float[np.ndarray, "sample"]
 Spectra = Float[np.ndarray, "sample wavelength"]
 Unknown = Float[np.ndarray, "unknown wavelength"]
 ByOption = Float[np.ndarray, "unknown option"]
+Folds = Int[np.ndarray, "sample"]
+
+FEWEST_GROUPS = 6
+"""Of samples, from which on preprocessings take part: the errors of fewer cannot weigh ten."""
 
 MOST_FOLDS = 20
 """Groups that are left out one by one; of more, `INTERLEAVED` parts are left out in turn."""
@@ -188,41 +192,6 @@ def wavelengths(concentrations: Concentrations, spectra: Spectra) -> Linear:
 # the registry
 
 
-class Registered(NamedTuple):
-    """A calibration that takes part: at one wavelength, of components, or PLS on preprocessings."""
-
-    name: str
-    """For people."""
-    at_wavelength: Callable[[Concentrations, Spectra], Fit] | None = None
-    """Fits it to the concentrations of samples and their spectra."""
-    components: FindComponents | None = None
-    """Finds its components."""
-
-
-PREPROCESSED = "preprocessed_pls"
-
-FEWEST_GROUPS = 6
-"""Of samples, from which on preprocessings take part: the errors of fewer cannot weigh ten."""
-
-CALIBRATIONS = {
-    "straight_line": Registered("straight line", polynomial),
-    "line_over_c": Registered("straight line, weighted 1/c", partial(polynomial, power=1)),
-    "line_over_c2": Registered("straight line, weighted 1/c²", partial(polynomial, power=2)),
-    "quadratic": Registered("quadratic", partial(polynomial, degree=2)),
-    "single_wavelength": Registered("best single wavelength", wavelengths),
-    "pcr": Registered("PCR", components=pcr_components),
-    "pls": Registered("PLS", components=pls_components),
-    PREPROCESSED: Registered("PLS on preprocessings"),
-}
-"""All calibrations, the simplest first."""
-
-OF_ONE_WAVELENGTH = tuple(key for key, one in CALIBRATIONS.items() if one.at_wavelength)
-OF_COMPONENTS = {key: one.components for key, one in CALIBRATIONS.items() if one.components}
-
-INVERSE = ("pls", "pcr", "single_wavelength")
-"""Those of them that an estimate by geonode is compared with in scores."""
-
-
 @dataclass(frozen=True)
 class Fitted:
     """A calibration of all samples by its best option, and its errors on samples left out.
@@ -250,9 +219,51 @@ class Fitted:
         return self.fit.leverages(spectra)[:, self.option]
 
 
-def folds_of(
-    concentrations: Concentrations, groups: Int[np.ndarray, "sample"]
-) -> Int[np.ndarray, "sample"]:
+def on_preprocessings(concentrations: Concentrations, spectra: Spectra, folds: Folds) -> Fitted:
+    """PLS on preprocessings, as `fitted`."""
+    ((fit, left_out, leverages),) = fit_preprocessed(concentrations[:, None], spectra, folds)
+    return Fitted(fit, spectra.shape[1], 0, left_out, leverages)
+
+
+class Registered(NamedTuple):
+    """A calibration that takes part, by one of three ways to be fitted."""
+
+    name: str
+    """For people."""
+    fit: Callable[[Concentrations, Spectra], Fit] | None = None
+    """Fits it to the concentrations of samples and their spectra."""
+    components: FindComponents | None = None
+    """Finds its components."""
+    preprocessing: Callable[[Concentrations, Spectra, Folds], Fitted] | None = None
+    """Fits it, which preprocesses spectra itself, and leaves folds out."""
+    of_one_wavelength: bool = False
+    """Whether an estimate is by one wavelength."""
+
+
+CALIBRATIONS = {
+    "straight_line": Registered("straight line", polynomial, of_one_wavelength=True),
+    "line_over_c": Registered(
+        "straight line, weighted 1/c", partial(polynomial, power=1), of_one_wavelength=True
+    ),
+    "line_over_c2": Registered(
+        "straight line, weighted 1/c²", partial(polynomial, power=2), of_one_wavelength=True
+    ),
+    "quadratic": Registered("quadratic", partial(polynomial, degree=2), of_one_wavelength=True),
+    "single_wavelength": Registered("best single wavelength", wavelengths, of_one_wavelength=True),
+    "pcr": Registered("PCR", components=pcr_components),
+    "pls": Registered("PLS", components=pls_components),
+    "preprocessed_pls": Registered("PLS on preprocessings", preprocessing=on_preprocessings),
+}
+"""All calibrations, the simplest first."""
+
+OF_ONE_WAVELENGTH = tuple(key for key, one in CALIBRATIONS.items() if one.of_one_wavelength)
+OF_COMPONENTS = {key: one.components for key, one in CALIBRATIONS.items() if one.components}
+
+INVERSE = ("pls", "pcr", "single_wavelength")
+"""Those of them that an estimate by geonode is compared with in scores."""
+
+
+def folds_of(concentrations: Concentrations, groups: Int[np.ndarray, "sample"]) -> Folds:
     """Fold of every sample: the samples of a group are left out together.
 
     Of more than `MOST_FOLDS` groups, in the order of their mean concentrations, every
@@ -265,20 +276,20 @@ def folds_of(
     return (np.argsort(np.argsort(means, kind="stable")) % INTERLEAVED)[group]
 
 
-def keys_for(folds: Int[np.ndarray, "sample"], *, preprocessed: bool) -> list[str]:
+def keys_for(folds: Folds, *, preprocessed: bool) -> list[str]:
     """Calibrations of `CALIBRATIONS` that take part, by the folds of the samples.
 
     Preprocessings do not, where spectra are preprocessed already.
     """
     without = preprocessed or folds.max() + 1 < FEWEST_GROUPS
-    return [key for key in CALIBRATIONS if key != PREPROCESSED or not without]
+    return [key for key, one in CALIBRATIONS.items() if not (without and one.preprocessing)]
 
 
 def fitted(
     key: str,
     concentrations: Concentrations,
     spectra: Spectra,
-    folds: Int[np.ndarray, "sample"],
+    folds: Folds,
 ) -> Fitted:
     """Fit a calibration, and estimate every sample without those of its fold.
 
@@ -291,15 +302,14 @@ def fitted(
         spectra: theirs.
         folds: of `folds_of`; of one fold alone, estimates are the mean.
     """
-    if key == PREPROCESSED:
-        ((fit, left_out, leverages),) = fit_preprocessed(concentrations[:, None], spectra, folds)
-        return Fitted(fit, spectra.shape[1], 0, left_out, leverages)
-    at_wavelength, method = CALIBRATIONS[key][1:]
-    if at_wavelength:
-        tried = _at_wavelengths(at_wavelength, concentrations, spectra, folds)
+    _, fit, components, preprocessing, _ = CALIBRATIONS[key]
+    if preprocessing:
+        return preprocessing(concentrations, spectra, folds)
+    if fit:
+        tried = _by_refits(fit, concentrations, spectra, folds)
     else:
-        assert method
-        tried = _on_components(method, concentrations, spectra, folds)
+        assert components
+        tried = _on_components(components, concentrations, spectra, folds)
     whole, estimates, leverages, inner = tried
     if folds.max() == 0:
         estimates[:], leverages[:] = concentrations.mean(), 1 / len(spectra)
@@ -314,13 +324,13 @@ Tried = tuple[Fit, np.ndarray, np.ndarray, np.ndarray]
 the other folds, by fold and option."""
 
 
-def _at_wavelengths(
+def _by_refits(
     fit: Callable[[Concentrations, Spectra], Fit],
     concentrations: np.ndarray,
     spectra: np.ndarray,
     folds: np.ndarray,
 ) -> Tried:
-    """Every wavelength, or the one of a line, tried."""
+    """Every option of a fit tried."""
     count = int(folds.max()) + 1
 
     def without(*left_out: int) -> Fit:

@@ -8,16 +8,20 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
+from geonode.calibration.chance import Chance
 from geonode.calibration.diagnostics import Diagnostics
 from geonode.calibration.fit import Calibration
-from geonode.calibration.limits import Limit, limits
+from geonode.calibration.limits import Limit, limits, precision_limit
 from geonode.calibration.methods import (
-    OF_COMPONENTS,
+    CALIBRATIONS,
     OF_ONE_WAVELENGTH,
-    PREPROCESSED,
+    Linear,
+    Polynomial,
     folds_of,
+    keys_for,
     most_sensitive,
 )
+from geonode.calibration.precision import PrecisionProfile
 from geonode.calibration.verdict import NAMES
 from geonode.config import CalibrateParameters
 from geonode.errors import ParameterError
@@ -29,7 +33,8 @@ from geonode.estimation.estimates import (
     MapValues,
     Unknowns,
 )
-from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE
+from geonode.estimation.information import Information
+from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE, UNDETERMINED
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import MISFIT as SMALLEST_P
 from geonode.estimation.posterior import Law, Pairs
@@ -37,10 +42,13 @@ from geonode.learning.predicted import Predicted
 from geonode.parameters_file import default_parameters
 from geonode.posterior.next_levels import Proposal, propose
 from geonode.progress import Progress, silent
+from geonode.spectra.component_regression import Fit
+from geonode.spectra.preprocessed_pls import PreprocessedPLS
 from geonode.spectra.series import Series, require_response
+from geonode.spectra.table import MOST_LEVELS
 from geonode.storage.table import cell_text
 from geonode.ties import EQUAL
-from geonode.wording import quantity
+from geonode.wording import listed, number, quantity
 
 MOST_WITH_MIDDLES = 12
 """Largest number of levels between which predictions are tabulated too."""
@@ -50,6 +58,8 @@ PROPOSALS = 3
 
 PREDICTED = 65
 """Number of concentrations at which spectra are predicted for tables and figures."""
+
+COEFFICIENTS = "coefficients: table regression, calibration file"
 
 LONGEST_IN_REMARK = 40
 """Characters of a name in a remark."""
@@ -64,6 +74,8 @@ class OneSubstance:
 
     series: Series
     calibration: Calibration
+    chance: Chance
+    """Whether its levels could be chance."""
 
     def __post_init__(self) -> None:
         curve, (levels, wavelengths) = self.calibration.curve, self.series.signal.shape
@@ -108,13 +120,17 @@ class OneSubstance:
             preprocessed=bool(series.preprocessing.steps),
             report=report,
         )
-        return cls(series, found)
+        means = series.concentrations, series.signal, series.replicates
+        return cls(series, found, Chance.of(*means))
 
     @staticmethod
     def steps(series: Series) -> int:
         """Units of work of `fit`."""
         levels = series.concentrations
-        return int(folds_of(levels, np.arange(len(levels))).max()) + 1
+        folds = folds_of(levels, np.arange(len(levels)))
+        own = keys_for(folds, preprocessed=bool(series.preprocessing.steps))
+        takes_part = len(levels) <= MOST_LEVELS
+        return len(own) + (int(folds.max()) + 1) * takes_part
 
     def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
         """Concentrations by the chosen method, and the ends of their 90% sets."""
@@ -125,12 +141,17 @@ class OneSubstance:
         """Estimates by the chosen method, and by geonode if it takes part."""
         of_geonode = self._by_geonode(spectra, names)
         if self.calibration.law is None:
-            return [replace(one, by_geonode=one) for one in of_geonode]
+            errors = self._errors_at(np.array([one.amounts[0] for one in of_geonode]))
+            return [
+                replace(one, standard_errors=[error], by_geonode=one)
+                for one, error in zip(of_geonode, errors, strict=True)
+            ]
         modes = np.array([one.amounts[0] for one in of_geonode]) if of_geonode else None
         middle, ends = self.calibration.estimate(spectra, modes)
+        columns = names, middle.tolist(), ends.tolist(), self._errors_at(middle)
         found = [
-            Estimate(name, [amount], [[(low, high)]], True)
-            for name, amount, (low, high) in zip(names, middle.tolist(), ends.tolist(), strict=True)
+            Estimate(name, [amount], [[(low, high)]], True, standard_errors=[error])
+            for name, amount, (low, high), error in zip(*columns, strict=True)
         ]
         if not of_geonode:
             return found
@@ -195,12 +216,43 @@ class OneSubstance:
             low, high = ends.T
         levels = self.series.concentrations
         outside = ((middle < levels[0]) & (levels[0] > 0)) | (middle > levels[-1])
-        return np.stack([middle, low, high, *of_fit]), (flags + OUTSIDE * outside).astype(np.uint8)
+        determined = self.calibration.is_determined(middle, np.stack([low, high], axis=1))
+        flags = flags + OUTSIDE * outside + UNDETERMINED * ~determined
+        return np.stack([middle, low, high, *of_fit]), flags.astype(np.uint8)
+
+    @cached_property
+    def precision(self) -> PrecisionProfile:
+        """Standard error of what estimates over the concentration."""
+        return PrecisionProfile.of(self.calibration)
+
+    def _errors_at(self, estimates: Float[np.ndarray, "unknown"]) -> list[float]:
+        """Standard errors of estimates, infinite where none is known."""
+        return np.nan_to_num(self.precision.at(estimates), nan=np.inf).tolist()
+
+    @cached_property
+    def information(self) -> Information | None:
+        """Information along the curve of geonode; None: there is no curve."""
+        curve = self.calibration.curve
+        return None if curve is None else Information.of(curve)
+
+    @property
+    def floor(self) -> Float[np.ndarray, "node"] | None:
+        """Standard errors of `precision` by the law of errors alone; None without a curve."""
+        if (found := self.information) is None:
+            return None
+        return np.interp(self.precision.concentrations, found.concentrations, found.errors())
+
+    @property
+    def telling(self) -> list[int]:
+        """Places of the most telling wavelengths; none without a curve."""
+        low, high = self.series.concentrations[[0, -1]]
+        return self.information.telling(low, high).tolist() if self.information else []
 
     @cached_property
     def limits(self) -> list[Limit]:
-        """Limits of detection and of quantification."""
-        return limits(self.series, self.calibration)
+        """Limits of detection and of quantification, the recommended one first."""
+        own = precision_limit(self.series, self.precision, self.method, usable=self.is_usable)
+        return [own, *limits(self.series, self.calibration)]
 
     @cached_property
     def scans(self) -> tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]:
@@ -236,12 +288,73 @@ class OneSubstance:
         said = [verdict.sentence(self.series.unit, wavelengths), *self.calibration.warnings]
         if verdict.chosen is None or verdict.chosen.key != self.calibration.method:
             said.insert(1, f"Unknown spectra are estimated by {self.method}.")
-        return " ".join(said)
+        return " ".join([*said, *[self.chance.sentence] * (not self.chance.is_clear)])
 
     @property
     def is_sound(self) -> bool:
-        """Whether a method can be used, and there is no warning about the one that estimates."""
-        return self.calibration.verdict.chosen is not None and not self.calibration.warnings
+        """Whether a method can be used, and neither chance nor the errors give a warning."""
+        found = self.calibration
+        return bool(found.verdict.chosen) and not (found.warnings or self.chance.is_likely)
+
+    @property
+    def caution(self) -> str:
+        """Why estimates are to be doubted, in short."""
+        if not self.is_usable:
+            return "no method can be used: see the verdict"
+        if self.chance.is_likely:
+            return f"could be chance (p = {number(self.chance.p_value, 2)}): see the verdict"
+        return "see the warnings of the calibration" if self.calibration.warnings else ""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether what estimates beats a guess, or is geonode with narrow sets in parts."""
+        found = self.calibration
+        if found.verdict.chosen or found.verdict.counts(found.verdict.by_key(found.method)):
+            return True
+        lengths = [sum(high - low for low, high in parts) for parts in found.sets[found.method]]
+        return found.law is None and bool(2 * np.median(lengths) < np.ptp(found.concentrations))
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """Method, what it consists of, its constants, and its law of errors."""
+        found, told = self.calibration, [("method", self.method)]
+        weights = found.verdict.combination.weights if found.method == "combined" else {}
+        for key, one in found.fitted.items():
+            if key != found.method and not weights.get(key):
+                continue
+            weight = f"weight {number(weights[key], 4)}, " if weights else ""
+            told.append((f"method, {NAMES[key]}", weight + self._described(one.fit, one.option)))
+        if found.curve is not None:
+            weight = f"weight {number(weights.get('geonode'), 4)}, " if weights else ""
+            where = "nodes, scores and covariances: curve in the calibration file"
+            told.append(("method, geonode", weight + where))
+        told.append(("chance", self.chance.sentence))
+        if (law := found.law) is None:
+            return [*told, ("law of errors", "that of the curve, in the calibration file")]
+        (a, b), (c, d) = law.inside, law.beyond
+        said = (
+            f"variance {a!r} + {b!r} c² from {law.low!r} to {law.high!r}, {c!r} + {d!r} c² beyond, "
+            f"times 1 + leverage; {law.freedom} degrees of freedom, t = {law.quantile!r}"
+        )
+        return [*told, ("law of errors", said)]
+
+    def _described(self, fit: Fit, option: int) -> str:
+        """Constants of a method, or where they stand."""
+        if isinstance(fit, Polynomial):
+            numbers = f"{fit.constant!r} + {fit.slope!r} x + {fit.curvature!r} x²"
+            x = f"x = (concentration - {fit.centre!r}) / {fit.span!r}"
+            return f"signal at {self.at(fit.place)} = {numbers}, {x}"
+        if isinstance(fit, PreprocessedPLS):
+            each = [
+                f"{name} (weight {number(of.weight, 4)}) with {len(of.sizes)} components"
+                for name, of in fit.members.items()
+            ]
+            return f"{listed(each)}; {COEFFICIENTS}"
+        assert isinstance(fit, Linear)
+        if fit.rotation is None:
+            return f"at {self.at(option)}; {COEFFICIENTS}"
+        components = int(np.isfinite(fit.sizes[: option + 1]).sum())
+        return f"{components} components; {COEFFICIENTS}"
 
     def range_remark(self, estimate: Estimate) -> str | None:
         """Remark on an estimate beyond the levels; None for one within them."""
@@ -277,10 +390,11 @@ class OneSubstance:
 
     @cached_property
     def diagnostics(self) -> Diagnostics:
-        """Of the method that estimates if it is PLS or PCR, else of PLS."""
+        """Of the method that estimates if it is one of components, else of PLS."""
         levels = self.series.concentrations
         used = self.calibration.method
-        key = used if used in (*OF_COMPONENTS, PREPROCESSED) else "pls"
+        entry = CALIBRATIONS.get(used)
+        key = used if entry and (entry.components or entry.preprocessing) else "pls"
         folds = folds_of(levels, np.arange(len(levels)))
         fitted = self.calibration.fitted[key]
         return Diagnostics.of(key, fitted, self.series.signal, levels, folds)

@@ -24,10 +24,10 @@ from geonode.estimation.information import Information
 from geonode.estimation.range import CURVE_NODES
 from geonode.ties import EQUAL, first_largest
 
-EXPECTED, PRIOR = 1.5, 2.0  # k of simulated series, and the levels that it counts for
+EXPECTED, PRIOR = 1.25, 2.0  # k of simulated series, and the levels that it counts for
 TYPICAL = 0.7  # deviation of a normal law that most errors follow, over that of all
 OF_NORMAL = -(np.euler_gamma + np.log(2)) / 2  # mean logarithm of the size of a normal number
-LENGTHS = 0.1, 10.0  # z that count: some are tiny by luck, some levels are off
+USUAL_LENGTHS = 0.1, 10.0  # z that count: some are tiny by luck, some levels are off
 
 Levels = Float[np.ndarray, "level"]
 
@@ -52,11 +52,13 @@ class PrecisionProfile:
             assert calibration.curve is not None  # geonode estimates
             estimates = calibration.verdict.by_key(method).estimates
             return cls.of_curve(calibration.curve, levels, estimates)
-        law, apart = calibration.law, calibration.fitted[method].leverages
+        weights = calibration.verdict.combination.weights if method == "combined" else {method: 1}
+        each = [weights.get(key, 0) * one.leverages for key, one in calibration.fitted.items()]
+        apart = np.sum(each, axis=0)
         grid, order = np.linspace(levels.min(), levels.max(), CURVE_NODES), np.argsort(levels)
         # The leverage among all samples, from that among the others.
         leverages = np.interp(grid, levels[order], (apart / (1 + apart))[order])
-        errors = TYPICAL / law.quantile * law.half_widths(grid, leverages)
+        errors = TYPICAL * calibration.law.deviations(grid, leverages)[0]
         return cls(grid, errors, float(np.trapezoid(1 / errors, grid)))
 
     @classmethod
@@ -66,7 +68,7 @@ class PrecisionProfile:
         low, high = levels.min(), levels.max()
         apart = np.interp([levels, left_out], nodes, information.length)
         inside = (low < levels) & (levels < high)
-        own = np.log(np.clip(np.abs(apart[1] - apart[0])[inside], *LENGTHS)) - OF_NORMAL
+        own = np.log(np.clip(np.abs(apart[1] - apart[0])[inside], *USUAL_LENGTHS)) - OF_NORMAL
         size = np.exp((PRIOR * np.log(EXPECTED) + own.sum()) / (PRIOR + len(own)))
         grid = np.concatenate([[low], nodes[(low < nodes) & (nodes < high)], [high]])
         errors, floor = (np.interp(grid, nodes, information.errors(one)) for one in (size, 1.0))

@@ -1,5 +1,6 @@
 """Results of a calibration in use: tables of estimates and checks, the record, and their files."""
 
+import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,8 +10,6 @@ import numpy as np
 
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.checks import Control
-from geonode.calibration.one_substance import OneSubstance
-from geonode.calibration.several_substances import SeveralSubstances
 from geonode.estimation.estimates import Estimate
 from geonode.storage.atomic import remove, replacing, write_bytes
 from geonode.storage.table import SHOWN, Cell, Column, Table, number_text
@@ -19,12 +18,14 @@ from geonode.storage.workbook import workbook
 BESIDE = ("controls", "validated", "standards", "record")
 """Tables of results beside that of the unknowns."""
 
+CELLS = ("standard error", "low90", "high90", "raw estimate", "raw standard error")
+"""Columns of an amount, beside what is reported of it."""
+
 
 def result_tables(file: CalibrationFile[Any]) -> list[Table]:
     """Tables of what the calibration was used on, and the record."""
-    unknowns = _unknowns if file.series.is_of_one else _unknowns_of_several
     made: dict[Any, Any] = {
-        unknowns: file.unknowns,
+        _unknowns: file.unknowns,
         _controls: file.controls,
         _validated: file.validations,
         _standards: file.correction,
@@ -33,23 +34,54 @@ def result_tables(file: CalibrationFile[Any]) -> list[Table]:
     return [*tables, Table.of_facts("record", "Record", file.record)] if file.record else tables
 
 
-def brief_unknowns(file: CalibrationFile[Any]) -> Table:
-    """Unknown spectra with one column an amount: the estimate and its 90% interval, as text."""
+def brief_unknowns(file: CalibrationFile[Any], *, ends: bool = True) -> Table:
+    """Unknown spectra with one column an amount, as text: what is reported of it, and remarks.
+
+    Args:
+        file: with its results.
+        ends: whether to give the ends of 90% intervals, and why a spectrum fits nowhere.
+    """
     names, found = _found(file)
-
-    def text(one: Estimate, place: int) -> str:
-        if not one.fits:
-            return "-"
-        amount, *ends = (number_text(number, SHOWN) for number in one.numbers[place])
-        return f"{alternatives_text(one, SHOWN) or amount} ({' to '.join(ends)})"
-
     amounts = [
-        Column(name or "estimated", [text(one, place) for one in found], file.unit)
-        for place, name in enumerate(file.substances)
+        Column(name or "estimate", [_reported_text(one, at, ends=ends) for one in found], file.unit)
+        for at, name in enumerate(file.substances)
     ]
-    spectra = [Column("file", names), Column("spectrum", [one.name for one in found])]
-    columns = [*spectra, *amounts, Column("remark", _remarks(file, found))]
-    return Table("brief", "Unknown spectra, with 90% intervals", columns)
+    columns = [Column("sample", [one.name for one in found]), *amounts]
+    remarks = [said or "fits" for said in _remarks(file, found)]
+    if not ends:
+        remarks = [
+            said if one.fits else "fits nowhere" for said, one in zip(remarks, found, strict=True)
+        ]
+    columns.append(Column("remark", remarks))
+    if len(file.unknowns) > 1:
+        columns.insert(0, Column("file", names))
+    said = ", with 90% intervals" if ends else ""
+    return Table("brief", f"Unknown spectra: estimate ± standard error{said}", columns)
+
+
+def reported(amount: float, error: float) -> tuple[float, float | None, str]:
+    """Amount and standard error for reports, and both as text.
+
+    The standard error has two significant digits, the amount ends at the same place.
+    """
+    if not 0 < error < math.inf:
+        return amount, None, number_text(amount, SHOWN)
+    error = float(f"{error:.1e}")
+    places = 1 - math.floor(math.log10(error))
+    amount, shown = round(amount, places), max(places, 0)
+    return amount, error, f"{amount:.{shown}f} ± {error:.{shown}f}"
+
+
+def _reported_text(one: Estimate, place: int, *, ends: bool) -> str:
+    """What is reported of an amount."""
+    if not one.fits:
+        return "-"
+    amount, low, high = one.numbers[place]
+    within = f"({number_text(low, SHOWN)} to {number_text(high, SHOWN)})"
+    if not one.is_number(place):
+        return f"not determined {within}"
+    said = alternatives_text(one, SHOWN) or reported(amount, one.standard_errors[place])[2]
+    return f"{said} {within}" if ends else said
 
 
 def interval_columns(numbers: Sequence[Any], unit: str, of: str = "") -> list[Column]:
@@ -101,61 +133,78 @@ def _found(file: CalibrationFile[Any]) -> tuple[list[str], list[Estimate]]:
 
 
 def _remarks(file: CalibrationFile[Any], found: list[Estimate]) -> list[str]:
-    """What must be known of unknown spectra."""
-    failed = "" if all(one.passed for one in file.controls) else "a control failed"
-    return ["; ".join(part for part in (one.remark, failed) if part) for one in found]
+    """What must be known of unknown spectra; a failed control concerns the spectra of its file.
 
-
-def _unknowns(file: CalibrationFile[OneSubstance]) -> Table:
-    names, found = _found(file)
-    columns = [
-        Column("file", names),
-        Column("spectrum", [one.name for one in found]),
-        Column("method", [file.method] * len(found)),
-        *interval_columns(_intervals(found), file.unit),
+    That of a file with nothing but controls concerns all.
+    """
+    failed = {one.file for one in file.controls if not one.passed}
+    checked = {(one.file, one.name) for one in file.controls}
+    sizes = {name: len(of_file) for name, of_file in file.unknowns}
+    alone = any(sizes[name] == sum(one == name for one, _ in checked) for name in failed)
+    said = [
+        (one.remark, "a control failed" * (alone or name in failed), file.model.caution)
+        for name, one in zip(_found(file)[0], found, strict=True)
     ]
+    return ["; ".join(filter(None, one)).replace(".; ", "; ") for one in said]
+
+
+def _unknowns(file: CalibrationFile[Any]) -> Table:
+    """What is reported of unknowns first, raw numbers and what else is known of them behind it."""
+    names, found = _found(file)
+    columns = [Column("file", names), Column("spectrum", [one.name for one in found])]
+    raw: list[Column] = []
+    for place, (name, unit) in enumerate(
+        zip(file.series.substances, file.series.units, strict=True)
+    ):
+        group = "" if file.series.is_of_one else name
+        cells = zip(*(_reported_cells(one, place) for one in found), strict=True)
+        for title, values in zip((group or "estimated", *CELLS), cells, strict=True):
+            called = f"{group} {title}" if group and title in CELLS else title
+            shown = raw if title.startswith("raw") else columns
+            digits = None if shown is raw else 6
+            shown.append(Column(called, values, unit, digits=digits, group=group))
+    columns.append(Column("remark", _remarks(file, found)))
+    columns += [Column("fits", [one.fits for one in found]), *raw]
     by = file.method
     if file.correction:
         by += ", corrected by standards"
-    if of_geonode := [one.by_geonode for one in found if one.by_geonode]:
-        by += ", geonode beside it"
-        columns += [
-            *interval_columns(_intervals(of_geonode), file.unit, "geonode "),
-            Column("ambiguous", [one.is_ambiguous for one in of_geonode]),
-            Column("fits", [one.fits for one in of_geonode]),
-            Column("p", [one.p_value for one in of_geonode]),
-            Column("geonode set90", [one.sets[0] for one in of_geonode], file.unit),
-        ]
-    columns.append(Column("remark", _remarks(file, found)))
-    if file.correction:
         columns.append(Column("uncorrected", [one.uncorrected[0] for one in found], file.unit))
-    return Table("unknowns", f"Unknown spectra, estimated by {by}", columns)
+    if of_geonode := [one.by_geonode for one in found if one.by_geonode]:
+        if file.model.calibration.method != "geonode":
+            by += ", geonode beside it"
+            columns += interval_columns(_intervals(of_geonode), file.unit, "geonode ")
+        sets = [one.sets[0] if one.fits else None for one in of_geonode]
+        columns += [
+            Column("ambiguous", [one.is_ambiguous for one in of_geonode]),
+            Column("p", [one.p_value for one in of_geonode]),
+            Column("geonode set90", sets, file.unit),
+        ]
+    columns.append(Column("method", [file.method] * len(found)))
+    return Table("unknowns", f"Unknown spectra, estimated by {by}, with 90% intervals", columns)
+
+
+def _reported_cells(one: Estimate, place: int) -> tuple[Cell, ...]:
+    """Amount for reports, and the cells of `CELLS`."""
+    amount, low, high = one.numbers[place]
+    error = one.standard_errors[place]
+    raw = amount, error if error < math.inf else None
+    if not one.fits:
+        return None, None, None, None, *raw
+    if not one.is_number(place):
+        return "not determined", None, low, high, *raw
+    rounded, shown, _ = reported(amount, error)
+    return alternatives_text(one) or rounded, shown, low, high, *raw
 
 
 def _intervals(found: list[Estimate]) -> list[list[Cell]]:
-    """Concentrations, none alone where two are as likely, and the ends of their sets."""
+    """Concentrations, two where they are as likely, and ends of their sets; none of misfits."""
     numbers = [one.numbers[0] for one in found]
     amounts: list[Cell] = [alternatives_text(one) or one.amounts[0] for one in found]
-    return [amounts, [low for _, low, _ in numbers], [high for *_, high in numbers]]
-
-
-def _unknowns_of_several(file: CalibrationFile[SeveralSubstances]) -> Table:
-    names, found = _found(file)
-    columns = [
-        Column("file", names),
-        Column("spectrum", [one.name for one in found]),
-        Column("fits", [one.fits for one in found]),
-        Column("remark", _remarks(file, found)),
+    columns = amounts, [low for _, low, _ in numbers], [high for *_, high in numbers]
+    fits = [one.fits for one in found]
+    return [
+        [cell if fit else None for cell, fit in zip(each, fits, strict=True)] for each in columns
     ]
-    numbers = np.array([one.numbers for one in found])  # unknown, substance, amount and ends
-    each = zip(file.series.substances, file.series.units, strict=True)
-    for place, (name, unit) in enumerate(each):
-        columns += [
-            Column(f"{name}{end}", numbers[:, place, at], unit, group=name)
-            for at, end in enumerate(("", " low90", " high90"))
-        ]
-    title = "Unknown spectra, all amounts estimated together, with 90% intervals"
-    return Table("unknowns", title, columns)
 
 
 def _controls(file: CalibrationFile[Any]) -> Table:

@@ -1,12 +1,14 @@
 """Use of a calibration: on unknowns with controls, a validation file, standards."""
 
 import hashlib
+import importlib.metadata
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,11 @@ from jaxtyping import Float
 
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile, M, read_unknown
-from geonode.calibration.checks import Control, Correction, Validation
+from geonode.calibration.checks import Control, Correction, Validation, known_already
+from geonode.calibration.one_substance import scans_of_levels
 from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError, SpectraError
-from geonode.estimation.axis import require_axis
+from geonode.estimation.axis import own_values, require_axis
 from geonode.progress import Progress, silent
 from geonode.reading.files import (
     FORMATS,
@@ -27,6 +30,7 @@ from geonode.reading.files import (
     errors_naming,
     file_and_sheet,
     read_known,
+    read_unknown_beside,
 )
 from geonode.reading.headers import same_unit
 from geonode.reading.series_file import has_several_amounts, known_sheet, samples_of
@@ -34,11 +38,13 @@ from geonode.reading.sheet import plain_name
 from geonode.spectra.quantities import UNSAID, in_quantity, quantity_of
 from geonode.spectra.series import Series
 from geonode.spectra.table import Spectra
+from geonode.storage.lineage import code_digest
 from geonode.wording import listed, quantity
 
 OPTIONS = "options"
 WILD = ("*", "?", "[")
 WORKBOOK = ".xlsx"
+SOME_NAMES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +112,7 @@ class Routine:
         validation: Path | None,
         standards: Path | None,
         choices: Choices = UNCHOSEN,
+        beside: Path | None = None,
     ) -> "Routine":
         """Read all files.
 
@@ -118,6 +125,7 @@ class Routine:
             standards: samples to correct by.
             choices: what files leave open: the sheet of all workbooks, and where those of known
                 concentration have it.
+            beside: file of the series, which may have unknowns too.
 
         Raises:
             SpectraError: a file cannot be read, or its axis, unit or range is another.
@@ -140,6 +148,8 @@ class Routine:
                 None if one is None else Known.read(one, series, choices)
                 for one in (validation, standards)
             )
+        if beside and (here := read_unknown_beside(beside, missing="mask", choices=choices)):
+            spectra[beside] = in_quantity(beside, series.labels, here)
         names = {name for path, one in spectra.items() for name in _names(path, one.names)}
         for name, count in Counter(name for name, _ in known).items():
             if count > 1:
@@ -189,6 +199,10 @@ class Routine:
             name = path.name if same[path.name] == 1 else str(path)
             file = replace(file, unknowns=[*file.unknowns, (name, file.estimated(path, spectra))])
             report(len(spectra.names))
+        judging = {one.file: one.spectra for one in (self.standards, self.validation) if one}
+        judging |= self.unknowns if self.controls else {}
+        doubts = [said for one in judging.items() for said in _known_already(file, *one)]
+        file = replace(file, doubts=doubts)
         controls = [
             Control(path, _of(name, of), known, at, low, high, one.fits, inside, one.alternatives)
             for path, found in file.unknowns
@@ -234,6 +248,16 @@ def tables_of(given: list[Path]) -> list[Path]:
 def _suiting(file: Path, choices: Choices) -> Choices:
     """Choices without the sheet, which only workbooks have."""
     return choices if file.suffix.lower() == WORKBOOK else replace(choices, sheet=None)
+
+
+def _known_already(file: CalibrationFile[Any], path: Path, spectra: Spectra) -> list[str]:
+    """Sentence on spectra of a file that were calibrated with."""
+    values = own_values(file.series, spectra)
+    found = known_already(spectra.names, values, scans_of_levels(file.series)[1])
+    if not found:
+        return []
+    some = listed(found[:SOME_NAMES]) + (" and others" if len(found) > SOME_NAMES else "")
+    return [f"{path}: {some} were calibrated with, and judge or correct nothing; take others"]
 
 
 def _names(path: Path, names: list[str], *, alone: bool | None = None) -> list[str]:
@@ -324,6 +348,12 @@ def unchanged(*paths: Path) -> Iterator[dict[Path, str]]:
             )
 
 
+@cache
+def version() -> str:
+    """Version of geonode, and the checksum of its code, which a commit or wheel has alone."""
+    return f"geonode {__version__}, code {code_digest()[:12]}"
+
+
 def about_series(
     parameters: SpectraParameters, how: CalibrateParameters, files: dict[Path, str]
 ) -> dict[str, str]:
@@ -334,13 +364,14 @@ def about_series(
         how: it is calibrated; other values than the defaults are told, and the method.
         files: SHA-256 of what was read.
     """
-    about = {"calibration made by": f"geonode {__version__}"}
+    about = {"calibration made by": version()}
     for key, value in parameters.model_dump(mode="json", exclude_unset=True).items():
         if value is None:
             continue
         name = "calibrated with" if key == "source" else f"option {key.replace('_', '-')}"
         about[name] = value if isinstance(value, str) else json.dumps(value)
         if key in ("source", "concentrations"):
+            about[name] = Path(value).name  # wherever it lies, the calibration file is the same
             about[f"{name}, SHA-256"] = files[file_and_sheet(Path(value))[0]]
     others = how.model_dump(exclude_defaults=True, exclude={"method"})
     given = {f"option {key.replace('_', '-')}": json.dumps(value) for key, value in others.items()}
@@ -365,18 +396,23 @@ def record(
     """
     unit = file.unit
     made = [
-        ("made by", f"geonode {__version__}"),
+        ("made by", version()),
+        *((name, importlib.metadata.version(name)) for name in ("numpy", "scipy", "torch")),
         ("date and time", datetime.now().astimezone().isoformat(timespec="seconds")),
         *([("user", user)] if user else []),
         ("calibration file", calibration[0]),
         ("calibration file, SHA-256", calibration[1]),
         *file.about.items(),
         ("preprocessing", ", ".join(step.said for step in file.series.preprocessing.steps) or "no"),
-        ("method", file.method),
+        *file.model.facts,
+        ("verdict", file.model.sentence),
     ]
+    if (by := file.about.get("calibration made by", version())) != version():
+        made.append(("warning", f"calibrated by {by}, and estimated by other code"))
     made += [(f"read with {key}", str(value)) for key, value in asked.items()]
     for path, checksum in files.items():
         made += [("read", str(path)), ("read, SHA-256", checksum)]
+    made += [("doubt", said) for said in file.doubts]
     made += [("control", one.sentence(unit)) for one in file.controls]
     if file.correction:
         made.append(("correction", file.correction.sentence(unit)))

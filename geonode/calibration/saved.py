@@ -16,6 +16,7 @@ import torch
 
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.chance import Chance
 from geonode.calibration.fit import Calibration
 from geonode.calibration.intervals import ErrorLaw
 from geonode.calibration.methods import Fit, Fitted
@@ -39,7 +40,7 @@ from geonode.spectra.series import LABELS, Series
 from geonode.storage.weights import read_weights, write_weights
 
 CLASSES: tuple[Any, ...] = (
-    *(Series, Chart, Replicates, Preprocessing, OneSubstance, Calibration, Fitted),
+    *(Series, Chart, Replicates, Preprocessing, OneSubstance, Calibration, Fitted, Chance),
     *(*Fit.__subclasses__(), ErrorLaw, Curve, Covariances, Novelty),
     *(SeveralSubstances, MixtureCalibration, Design, ForwardModel, Span, Surface, Smoothers),
     Inverse,

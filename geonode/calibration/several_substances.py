@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Float
 from scipy.special import stdtrit  # scipy.stats takes 0.3 s to import
 
-from geonode.compute.device import moved
+from geonode.calibration.intervals import is_determined
+from geonode.compute.device import CPU, moved
 from geonode.config import CalibrateParameters
 from geonode.errors import MixtureError, ParameterError
 from geonode.estimation.estimates import (
@@ -20,8 +21,7 @@ from geonode.estimation.estimates import (
     MapValues,
     Unknowns,
 )
-from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE
-from geonode.estimation.posterior import CPU
+from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE, UNDETERMINED
 from geonode.mixtures.design import Design
 from geonode.mixtures.mixture import NAMES, MixtureCalibration
 from geonode.progress import Progress, silent
@@ -81,11 +81,41 @@ class SeveralSubstances:
     def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
         """Estimates of all substances together."""
         found = self.calibration.estimate(spectra)
+        # Beyond what fits the surface may be singular.
+        errors = np.full(found.amounts.shape, np.inf)
+        if found.fits.any():
+            errors[found.fits] = self.calibration.precision(found.amounts[found.fits])[0]
         columns = names, found.amounts.tolist(), found.sets, found.fits.tolist(), found.parts
         return [
-            Estimate(name, amounts, sets, fits, _remark_of_mixture(fits, len(parts)))
-            for name, amounts, sets, fits, parts in zip(*columns, strict=True)
+            Estimate(
+                name,
+                amounts,
+                sets,
+                fits,
+                _remark_of_mixture(fits, len(parts)),
+                standard_errors=of_amounts,
+            )
+            for name, amounts, sets, fits, parts, of_amounts in zip(
+                *columns, errors.tolist(), strict=True
+            )
         ]
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """Weights of the methods and constants of the intervals of every substance."""
+        found = self.calibration
+        told = [("method", self.method), ("constants", "all of them in the calibration file")]
+        for place, name in enumerate(self.series.substances):
+            each = [
+                f"{NAMES[key]} {number(weight, 4)}"
+                for key, weight in zip(NAMES, found.weights[:, place].tolist(), strict=True)
+                if weight
+            ]
+            told.append((f"weights, {name}", listed(each)))
+            rest, radius = float(found.rest[place, place]), float(found.radii[place])
+            said = f"variance of the rest {rest!r}, squared half width over variance {radius!r}"
+            told.append((f"law of errors, {name}", said))
+        return told
 
     def range_remark(self, estimate: Estimate) -> str | None:
         """Which amounts are beyond those of the samples; None if none is."""
@@ -168,6 +198,18 @@ class SeveralSubstances:
         return bool((self.of_range <= LARGEST_OF_RANGE).all())
 
     @property
+    def caution(self) -> str:
+        """Which substances not to rely on."""
+        poor = np.flatnonzero(self.of_range > LARGEST_OF_RANGE)
+        named = listed([self.series.substances[at] for at in poor])
+        return f"do not rely on {named}: see the verdict" if len(poor) else ""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a substance is estimated better than its range says."""
+        return bool((self.of_range <= LARGEST_OF_RANGE).any())
+
+    @property
     def sentence(self) -> str:
         """Sentence on the substances calibrated, and how far off each is."""
         series, errors = self.series, self.calibration.rmsep["combined"].tolist()
@@ -190,7 +232,9 @@ def _pixels(calibration: MixtureCalibration, spectra: np.ndarray) -> MapValues:
     found = calibration.estimate(spectra)
     each = np.concatenate([found.amounts[..., None], found.intervals], axis=2)
     flags = AMBIGUOUS * (found.are_parts.sum(axis=1) > 1) + MISFIT * ~found.fits
-    flags = flags + OUTSIDE * found.outside.any(axis=1)
+    of_each = found.amounts.T, found.intervals.swapaxes(0, 1), calibration.design.amounts.T
+    determined = np.all([is_determined(*one) for one in zip(*of_each, strict=True)], axis=0)
+    flags = flags + OUTSIDE * found.outside.any(axis=1) + UNDETERMINED * ~determined
     layers = np.vstack([each.reshape(len(spectra), -1).T, found.misfit])
     return layers, flags.astype(np.uint8)
 

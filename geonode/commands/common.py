@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
     Context = typer.Context.__base__  # a command gets one of Click, which newer Typers bring along
 
-PARAMETERS = Path("params.yaml")
+PARAMETER_FILE = Path("params.yaml")
 
 MOST_SHOWN = 50
 """Largest number of rows, and of sentences, on the screen."""

@@ -21,6 +21,7 @@ from geonode.commands.common import (
 )
 from geonode.commands.job import estimated
 from geonode.commands.spectra_file import (
+    Accept,
     Controls,
     ReplicatesSaid,
     SecondTable,
@@ -34,7 +35,7 @@ from geonode.config import EngineParameters, PrecisionParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.parameter_types import Format
 from geonode.progress import bar
-from geonode.terminal import tell
+from geonode.terminal import refuse, tell
 
 if TYPE_CHECKING:
     from geonode.calibration.calibration_file import CalibrationFile
@@ -121,6 +122,7 @@ def estimate(
     validation: ValidationFile = None,
     standards: Standards = None,
     user: User = None,
+    accept: Accept = False,
     out: ResultsOut = None,
     overwrite: Overwrite = False,
     workers: MapWorkers = None,
@@ -139,7 +141,8 @@ def estimate(
 
     A spectrum may fit several concentrations, or none; both are reported. Controls come first, and
     beside --out the other tables and a record are written. The exit status is 1 if a spectrum fits
-    none, or a control or the validation failed.
+    none, a control or the validation failed, or no method of the calibration can be used and
+    --accept does not allow it.
 
     For an image (y, x, wavelength) in a Zarr store, --out is a store of maps, in which such pixels
     are flagged; of several substances each has its maps. An interrupted run resumes from its
@@ -169,6 +172,9 @@ def estimate(
     if image is not None:
         how = _engine(workers, scheduler), batch_size, cache_dtype or "float64", device
         _write_maps(found, by, image, out, user, *how)
+        _tell_verdict(found)
+        if not (accept or found.model.is_usable):
+            raise typer.Exit(1)
         return
     choices = Choices(sheet, concentrations, replicates, target)
     checks = control or [], validation, standards, choices
@@ -179,6 +185,14 @@ def estimate(
     for one in files_of(out).values() if out is not None else ():
         require(one, ".csv", ".xlsx", never=(path, *routine.files))
     _estimate_tables(found, by, routine, out, user, as_json)
+    if not (accept or found.model.is_usable):
+        raise typer.Exit(1)
+
+
+def _tell_verdict(found: "CalibrationFile[Any]") -> None:
+    """Repeat the verdict of a calibration with doubts."""
+    if not found.model.is_sound:
+        refuse(f"the calibration with {found.source}: {found.model.sentence}")
 
 
 def _estimate_tables(
@@ -201,11 +215,13 @@ def _estimate_tables(
     if out is not None:
         write_results(found, out)
     failed = tell_checks(found)
+    _tell_verdict(found)
     if found.correction:
         tell(f"estimates are {found.correction.sentence(found.unit)}")
     if as_json:
         tables = {table.name: table.records() for table in result_tables(found)}
-        echo_json({"concentration_unit": found.unit, **tables})
+        verdict = {"verdict": found.model.sentence, "is_sound": found.model.is_sound}
+        echo_json({"concentration_unit": found.unit, **verdict, **tables})
     else:
         tell("\n".join(brief_unknowns(found).lines(MOST_SHOWN, "--out writes all of them")))
     if out is not None:

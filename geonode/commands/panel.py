@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from geonode.commands.common import (
-    PARAMETERS,
+    PARAMETER_FILE,
     Overwrite,
     found_wrong,
     note,
@@ -29,7 +29,7 @@ def panel(
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Table of the scores, .csv.")],
-    params: Annotated[Path, typer.Option(metavar="FILE", help="Parameter file.")] = PARAMETERS,
+    params: Annotated[Path, typer.Option(metavar="FILE", help="Parameter file.")] = PARAMETER_FILE,
     preset: InPlace = None,
     device: InPlace = None,
     overwrite: Overwrite = False,
@@ -48,7 +48,7 @@ def panel(
 
     given = {"preset": preset, "device": device}
     replaced = {key: name for key, name in given.items() if name is not None}
-    if params == PARAMETERS and not params.is_file():  # outside of a project
+    if params == PARAMETER_FILE and not params.is_file():  # outside of a project
         parameters = default_parameters(replaced)
     else:
         parameters = read_parameters(params, replaced)

@@ -108,9 +108,10 @@ def predict(
     if drawn is not None and figure is not None:
         drawn.figure().save_png(figure)
     said, labels = predicting.meaning_of_std(model), model.series.labels
+    weight = model.blend.weights_of_paths[-1]
     if as_json:
         about = {"measured_range": model.range, "std": said, "labels": labels}
-        echo_json({**about, "out": out and str(out), "spectra": rows})
+        echo_json({**about, "weight_of_paths": weight, "out": out and str(out), "spectra": rows})
         return
     if out is None:
         table = _summaries(model.series, rows)
@@ -118,6 +119,8 @@ def predict(
     else:
         tell(f"{len(rows)} spectra at {len(model.series.axis)} wavelengths -> {out}")
     tell(f"std: {said}")
+    if weight:
+        tell(f"weight of the paths, which geodesics decide: {weight:.1%}")
     if beyond := sum(row["extrapolated"] for row in rows):
         tell(f"extrapolated: {beyond} of {len(rows)}, out of {measured}")
 

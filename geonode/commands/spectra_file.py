@@ -9,7 +9,7 @@ from ruamel.yaml.error import YAMLError
 from geonode.commands.common import MOST_SHOWN, AsJson, Overwrite, echo_json, note
 from geonode.commands.job import calibrated_to_folder, checks_said, inspected
 from geonode.config import CalibrateParameters, SpectraParameters
-from geonode.errors import ParameterError
+from geonode.errors import MixtureError, ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.progress import bar
 from geonode.terminal import refuse, tell
@@ -73,6 +73,9 @@ ValidationFile = Annotated[
     ),
 ]
 User = Annotated[str | None, typer.Option(metavar="NAME", help="Who, for the record.")]
+Accept = Annotated[
+    bool, typer.Option("--accept", help="Exit status 0 although no method can be used.")
+]
 MethodKey = Annotated[
     str, typer.Option(help="What estimates unknowns, such as pls; auto: the simplest of the best.")
 ]
@@ -139,6 +142,7 @@ def calibrate(
     control: Controls = None,
     validation: ValidationFile = None,
     user: User = None,
+    accept: Accept = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Calibrate with a file of spectra, and say which method to use and how far off it is.
@@ -147,7 +151,7 @@ def calibrate(
     Several amounts are calibrated together, unless --target names one.
     DIR gets a page (index.html), a workbook (calibration.xlsx), CSV files, and the calibration file
     for `geonode estimate --calibration` (calibration.safetensors). The exit status is 1 if a
-    control or the validation failed.
+    control or the validation failed, or no method can be used and --accept does not allow it.
     """
     from geonode.calibration.results import brief_unknowns  # noqa: PLC0415
     from geonode.report.calibration_tables import errors_table  # noqa: PLC0415
@@ -170,16 +174,16 @@ def calibrate(
     use = unknown or (), control or (), validation, user
     found = calibrated_to_folder(parameters, how, folder, *use, overwrite=overwrite)
     failed = tell_checks(found)
-    tell(found.model.sentence)
+    (tell if found.model.is_sound else refuse)(found.model.sentence)
     if not found.series.is_of_one:
-        shown = ("RMSEP, combined", "RMSEP, PLS of each substance", "RMSEP, PLS2", "best method")
+        shown = ("RMSEP, combined", "RMSEP, PLS on preprocessings", "best method")
         tell("\n".join(["", *errors_table(found.model).only("substance", *shown).lines()]))
     if found.unknowns:
         lines = brief_unknowns(found).lines(MOST_SHOWN, "in the table of unknowns")
         tell("\n".join(["", *lines]))
     by = f", unknowns estimated by {found.method}" if found.unknowns else ""
     note(f"{found.model.counted} calibrated{by} -> {folder / 'index.html'}")
-    if failed:
+    if failed or not (accept or found.model.is_usable):
         raise typer.Exit(1)
 
 
@@ -229,6 +233,8 @@ def next_levels(
     else:
         with errors_of_file(file.name):
             design = Design.of(series.amounts, series.substances)
+            if design.without_surface:
+                raise MixtureError(design.without_surface)
             found = propose_mixtures(ForwardModel.of(design, series.signal), count)
         content = {"substances": series.substances, "units": series.units}
     if as_json:
@@ -249,6 +255,8 @@ def tell_checks(found: "CalibrationFile[Any]") -> bool:
     checks = checks_said(found)
     for sentence, passed in checks:
         (tell if passed else refuse)(sentence)
+    for doubt in found.doubts:
+        refuse(doubt)
     return not all(passed for _, passed in checks)
 
 

@@ -17,9 +17,12 @@ from geonode.compute.profile import profile_of
 from geonode.config import PrecisionParameters
 from geonode.errors import ArtifactError, DeviceError
 from geonode.storage.document import read_json
+from geonode.storage.record import device_starts
 
 Rounding = Literal["tf32", "bfloat16"]
 Value = TypeVar("Value")
+
+CPU = torch.device("cpu")
 
 _LOG = logging.getLogger(__name__)
 
@@ -65,7 +68,7 @@ class Device:
     @property
     def reference(self) -> torch.device:
         """Device of double-precision reference values: this one if it can, else the CPU."""
-        return self.place if self.has_float64 else torch.device("cpu")
+        return self.place if self.has_float64 else CPU
 
     def synchronise(self) -> None:
         """Wait until all work given to the device is done."""
@@ -124,9 +127,13 @@ class Device:
         """
         found = read_json(path)
         try:
-            formats = {name: found[name] for name in ("training", "geometry")}
-            chosen = choose(found["device"], PrecisionParameters(**formats))
-            return cls.from_description(chosen | {"name": str(found["name"])}, memory_mb)
+            with device_starts():
+                formats = {name: found[name] for name in ("training", "geometry")}
+                chosen = choose(found["device"], PrecisionParameters(**formats))
+                device = cls.from_description(chosen | {"name": str(found["name"])}, memory_mb)
+                torch.empty(1, device=device.place)
+                device.synchronise()
+            return device
         except (KeyError, ValueError) as error:
             said = " ".join(f"{error!r:.80}".split())
             raise ArtifactError(

@@ -46,6 +46,10 @@ class Estimate:
     """Probability of a misfit at least as large, where a law of misfits is known."""
     uncorrected: Sequence[float] = ()
     """Amounts before a correction by standards; none where there is no correction."""
+    standard_errors: Sequence[float] = ()
+    """Of every substance; infinite beyond what was calibrated, where none is known."""
+    determined: Sequence[bool] = ()
+    """Of every substance, whether its set says where in the calibrated range the amount is."""
     by_geonode: "Estimate | None" = None
     """Of one substance: what geonode finds, whatever method estimates; None: it takes no part."""
 
@@ -59,6 +63,14 @@ class Estimate:
         """Amount, lowest and highest one of its set, of every substance."""
         each = zip(self.amounts, self.sets, strict=True)
         return [(amount, parts[0][0], parts[-1][1]) for amount, parts in each]
+
+    def length(self, place: int) -> float:
+        """Length of the set of a substance, without the gaps between its parts."""
+        return sum(high - low for low, high in self.sets[place])
+
+    def is_number(self, place: int) -> bool:
+        """Whether the amount of a substance is to be used: it fits, and is determined."""
+        return self.fits and (not self.determined or self.determined[place])
 
     def contains(self, amounts: Iterable[float]) -> list[bool]:
         """Whether a part of the set contains an amount, of every substance."""
@@ -91,7 +103,19 @@ class CalibrationModel(Protocol):
 
     @property
     def is_sound(self) -> bool:
-        """Whether estimates can be relied on."""
+        """Whether estimates can be relied on, without any warning."""
+
+    @property
+    def caution(self) -> str:
+        """What every estimate must repeat of the verdict; empty for nothing."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether anything can be estimated at all."""
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """For the record: what estimates, with its constants or where they stand."""
 
     def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
         """Amounts of every substance, and the ends of their 90% sets."""

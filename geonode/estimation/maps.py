@@ -23,7 +23,7 @@ import torch
 import zarr
 from torch import Tensor
 
-from geonode.compute.device import all_alike
+from geonode.compute.device import CPU, all_alike
 from geonode.compute.engine import LOCAL, Engine
 from geonode.compute.threads import MOST_THREADS, one_thread
 from geonode.errors import ArtifactError, SpectraError
@@ -31,7 +31,7 @@ from geonode.estimation.axis import prepared, require_axis, require_resolution
 from geonode.estimation.estimates import CalibrationModel, Mapping
 from geonode.estimation.image import Image, ImageTile
 from geonode.estimation.large import batch_size, in_format
-from geonode.estimation.posterior import BATCH_ON_DEVICE, CPU
+from geonode.estimation.posterior import BATCH_ON_DEVICE
 from geonode.machine import usable_cores
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
@@ -55,12 +55,13 @@ MISSING_VALUE = float(np.finfo(np.float16).min)
 Every format holds it, and no amount nor end of an interval comes near, as they may to -1.
 """
 
-AMBIGUOUS, MISFIT, MISSING, OUTSIDE = 1, 2, 4, 8
+AMBIGUOUS, MISFIT, MISSING, OUTSIDE, UNDETERMINED = 1, 2, 4, 8, 16
 FLAGS = {
     "ambiguous": AMBIGUOUS,
     "fits_nowhere": MISFIT,
     "missing": MISSING,
     "outside_the_samples": OUTSIDE,
+    "not_determined": UNDETERMINED,
 }
 """Bits of the flag map, by their meanings."""
 

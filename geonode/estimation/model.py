@@ -9,21 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float
 
-from geonode.compute.device import Device, resolve
+from geonode.compute.device import CPU, Device, resolve
 from geonode.compute.threads import one_thread
 from geonode.config import DecodersParameters, Parameters
 from geonode.errors import SpectraError
 from geonode.estimation.model_store import ModelStore, key_of
 from geonode.estimation.rows import series_of
 from geonode.geometry.learned import LearnedMetrics
-from geonode.learning.blend import BLENDS, Blend, fit_blend, training_steps
+from geonode.learning.blend import Blend, fit_blend, training_steps
 from geonode.learning.context import NestedRuns
-from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
+from geonode.learning.folds import Fold, leave_one_out, path_wavelengths
 from geonode.learning.metric_learning import learn
 from geonode.learning.path_features import features_to, path_features
-from geonode.learning.predicted import Predicted
+from geonode.learning.predicted import PathFeatures, Predicted
 from geonode.parameters_file import default_parameters
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
@@ -34,8 +35,6 @@ from geonode.storage.lineage import consistent_artifacts
 SPECTRA, METRIC, DECODERS = "spectra.zarr", "metric.safetensors", "decoders.safetensors"
 """Names of the artifacts of a model in the folder of a pipeline."""
 
-Features = Float[np.ndarray, "member fold pair training feature"]
-
 
 @dataclass(frozen=True)
 class SpectralModel:
@@ -44,17 +43,18 @@ class SpectralModel:
     series: Series  # the measured series. A fold does not read the spectra that it leaves out.
     learned: LearnedMetrics  # metrics of the folds of leave-one-out
     blend: Blend  # decoders of these folds
-    features: Features | None = None
+    features: PathFeatures = None
     """Of all geodesics between levels, at the training wavelengths; None where there are no path
     decoders, or where nothing but new concentrations is predicted."""
 
     @classmethod
     @one_thread()
-    def read(cls, folder: Path) -> "SpectralModel":
+    def read(cls, folder: Path, place: torch.device = CPU) -> "SpectralModel":
         """Model from the artifacts of a pipeline, without features.
 
         Args:
             folder: folder of the artifacts.
+            place: device with double precision that computes the posterior.
 
         Raises:
             MissingArtifactError, CorruptArtifactError: an artifact is absent or damaged.
@@ -63,7 +63,7 @@ class SpectralModel:
         spectra, metric, decoders = (folder / name for name in (SPECTRA, METRIC, DECODERS))
         with consistent_artifacts(spectra, metric, decoders):
             series = read_series(spectra)
-            return cls(series, LearnedMetrics.read(metric), Blend.read(decoders))
+            return cls(series, LearnedMetrics.read(metric), Blend.read(decoders, place))
 
     @classmethod
     @one_thread()
@@ -196,15 +196,13 @@ class SpectralModel:
 def _runs(levels: int, parameters: Parameters, device: Device) -> tuple[NestedRuns, NestedRuns]:
     """Runs of metrics and of decoders."""
     metric, decoders, inner = parameters.metric, parameters.decoders, parameters.inner
-    of_metric = NestedRuns.of(levels, metric.members, inner, device)
-    return of_metric, NestedRuns.of(levels, decoders.members, inner, device)
+    of_metric = NestedRuns.of(levels, metric, inner, device)
+    return of_metric, NestedRuns.of(levels, decoders, inner, device)
 
 
 def _features(
     learned: LearnedMetrics, series: Series, decoders: DecodersParameters
-) -> Features | None:
+) -> PathFeatures:
     """Features of all geodesics between levels; None for the posterior alone."""
-    if "path" not in BLENDS[decoders.kind]:
-        return None
-    chosen = training_wavelengths(len(series.axis), decoders.wavelengths)
-    return path_features(learned, series, chosen)
+    chosen = path_wavelengths(len(series.axis), decoders.kind, decoders.wavelengths)
+    return None if chosen is None else path_features(learned, series, chosen)

@@ -31,7 +31,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from geonode.compute.device import on_device, unless_out_of_memory
+from geonode.compute.device import CPU, on_device, unless_out_of_memory
 from geonode.errors import SpectraError
 from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH, Curve
 from geonode.estimation.distances import Distances
@@ -43,7 +43,6 @@ EVIDENCE = 0.3  # probability between the levels, of less than which the estimat
 BATCH_ON_CPU, BATCH_ON_DEVICE = 256, 16_384
 """Spectra at once: on a CPU their probabilities stay in its cache, a GPU is filled."""
 
-CPU = torch.device("cpu")
 
 Pairs = list[tuple[float, float]]
 PerSpectrum = Float[Tensor, "spectrum"]

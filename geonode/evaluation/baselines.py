@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.interpolate import CubicSpline, PchipInterpolator, make_interp_spline
 
-from geonode.evaluation.scores import Levels, Spectra
+from geonode.evaluation.scores import PerLevel, SpectraAtLevels
 from geonode.learning.gaussian_process import GaussianProcess, fit_process
 from geonode.progress import Progress, silent
 from geonode.spectra.chart import Chart
@@ -20,7 +20,7 @@ from geonode.ties import first_smallest
 
 Targets = Float[np.ndarray, "target"]
 SpectraAtTargets = Float[np.ndarray, "target wavelength"]
-Predictor = Callable[[Levels, Spectra, Targets], SpectraAtTargets]
+Predictor = Callable[[PerLevel, SpectraAtLevels, Targets], SpectraAtTargets]
 """Function of positions of training levels, their spectra, and positions to predict at."""
 
 EQUAL_DISTANCE = 1e-12
@@ -36,12 +36,16 @@ MOST_LEFT_OUT = 10
 # one baseline each
 
 
-def linear(train_positions: Levels, train_spectra: Spectra, positions: Targets) -> SpectraAtTargets:
+def linear(
+    train_positions: PerLevel, train_spectra: SpectraAtLevels, positions: Targets
+) -> SpectraAtTargets:
     """Linear interpolation between neighbours, extrapolated by the first and the last line."""
     return make_interp_spline(train_positions, train_spectra, k=1)(positions)
 
 
-def pchip(train_positions: Levels, train_spectra: Spectra, positions: Targets) -> SpectraAtTargets:
+def pchip(
+    train_positions: PerLevel, train_spectra: SpectraAtLevels, positions: Targets
+) -> SpectraAtTargets:
     """Monotone cubic Hermite interpolation, extrapolated by the first and the last cubic.
 
     Source: Fritsch and Butland, SIAM J. Sci. Stat. Comput. 5, 300 (1984).
@@ -50,7 +54,7 @@ def pchip(train_positions: Levels, train_spectra: Spectra, positions: Targets) -
 
 
 def natural_cubic(
-    train_positions: Levels, train_spectra: Spectra, positions: Targets
+    train_positions: PerLevel, train_spectra: SpectraAtLevels, positions: Targets
 ) -> SpectraAtTargets:
     """Cubic spline without curvature at its ends, extrapolated by straight lines."""
     spline = CubicSpline(train_positions, train_spectra, bc_type="natural")
@@ -59,7 +63,7 @@ def natural_cubic(
 
 
 def nearest(
-    train_positions: Levels, train_spectra: Spectra, positions: Targets
+    train_positions: PerLevel, train_spectra: SpectraAtLevels, positions: Targets
 ) -> SpectraAtTargets:
     """Spectrum of the nearest level; of the lower level if two are equally near."""
     distance = np.abs(positions[:, None] - train_positions)
@@ -67,13 +71,17 @@ def nearest(
     return train_spectra[np.argmax(equal, axis=1)]
 
 
-def mean(train_positions: Levels, train_spectra: Spectra, positions: Targets) -> SpectraAtTargets:  # noqa: ARG001
+def mean(
+    train_positions: PerLevel,  # noqa: ARG001
+    train_spectra: SpectraAtLevels,
+    positions: Targets,
+) -> SpectraAtTargets:
     """Mean of the training spectra at every position."""
     return np.tile(train_spectra.mean(axis=0), (len(positions), 1))
 
 
 def process_with_trend(
-    train_positions: Levels, train_spectra: Spectra, positions: Targets
+    train_positions: PerLevel, train_spectra: SpectraAtLevels, positions: Targets
 ) -> SpectraAtTargets:
     """Gaussian process about a straight line, to which the prediction reverts far outside.
 
@@ -84,7 +92,7 @@ def process_with_trend(
 
 
 def low_rank_pchip(
-    train_positions: Levels, train_spectra: Spectra, positions: Targets
+    train_positions: PerLevel, train_spectra: SpectraAtLevels, positions: Targets
 ) -> SpectraAtTargets:
     """PCHIP of the leading scores of the training spectra, without the noise of the others.
 
@@ -143,7 +151,7 @@ def _principal_scores(spectra: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
     return centre, left * singular[..., None, :], basis
 
 
-def _log_chart(levels: Levels) -> Chart:
+def _log_chart(levels: PerLevel) -> Chart:
     """Logarithmic chart, or the nearest to it where a level has no logarithm."""
     lowest = levels.min()
     if lowest > 0:
@@ -154,7 +162,7 @@ def _log_chart(levels: Levels) -> Chart:
 
 
 def _processes_on_own_charts(
-    concentrations: Levels, spectra: Spectra, targets: Targets
+    concentrations: PerLevel, spectra: SpectraAtLevels, targets: Targets
 ) -> dict[str, SpectraAtTargets]:
     """Gaussian processes about a constant, to which they revert outside, on their own charts."""
     # A chart maps the ends of the training levels and of the level to predict to -1 and 1. Length
@@ -193,7 +201,7 @@ BASELINES = (*ON_GIVEN_CHART, *PROCESSES)
 
 
 def predict_by_baselines(
-    given: Chart, concentrations: Levels, spectra: Spectra, targets: Targets
+    given: Chart, concentrations: PerLevel, spectra: SpectraAtLevels, targets: Targets
 ) -> dict[str, SpectraAtTargets]:
     """Predict spectra by all baselines, which are fitted once for all targets.
 
@@ -210,8 +218,8 @@ def predict_by_baselines(
 
 
 def left_out_predictions(
-    chart: Chart, levels: Levels, spectra: Spectra, report: Progress = silent
-) -> dict[str, Spectra]:
+    chart: Chart, levels: PerLevel, spectra: SpectraAtLevels, report: Progress = silent
+) -> dict[str, SpectraAtLevels]:
     """Predict every spectrum from the others by every baseline.
 
     The levels ascend, one more than a baseline takes; `report` is called after every fold.
@@ -228,7 +236,7 @@ def left_out_predictions(
 
 
 def chosen_inside(
-    chart: Chart, levels: Levels, spectra: Spectra, report: Progress = silent
+    chart: Chart, levels: PerLevel, spectra: SpectraAtLevels, report: Progress = silent
 ) -> list[str]:
     """Choose for every fold the baseline with the smallest leave-one-out error inside it.
 

@@ -11,11 +11,12 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
 from geonode.calibration.intervals import Sets, are_held
 from geonode.calibration.methods import INVERSE, ConcentrationScores, estimate_left_out_by
-from geonode.compute.device import Device
+from geonode.compute.device import CPU, Device
 from geonode.compute.threads import in_threads
 from geonode.config import Parameters
 from geonode.estimation.curve import Curve, posteriors_at_knots
@@ -24,9 +25,9 @@ from geonode.estimation.posterior import Estimates, Law
 from geonode.evaluation.baselines import FEWEST_TO_CHOOSE, chosen_inside, left_out_predictions
 from geonode.evaluation.scores import (
     Coverage,
-    Levels,
+    PerLevel,
     SeriesScores,
-    Spectra,
+    SpectraAtLevels,
     interval_coverage,
     series_scores,
     shares,
@@ -39,7 +40,7 @@ from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, level_names
 from geonode.storage.table import Column, Table
 
-GEONODE, PUBLISHED = "geonode", "published method"
+GEONODE, PUBLISHED, POSTERIOR = "geonode", "published method", "posterior alone"
 CHOSEN_BASELINE = "baseline chosen inside"
 """Names of methods beside those of the registries `BASELINES` and `CALIBRATIONS`."""
 
@@ -97,7 +98,10 @@ class LeftOutEstimates:
 
 
 def estimate_left_out(
-    series: Series, report: Progress = silent, given: list[FoldPosterior] | None = None
+    series: Series,
+    report: Progress = silent,
+    given: list[FoldPosterior] | None = None,
+    place: torch.device = CPU,
 ) -> LeftOutEstimates:
     """Estimate every level from its spectrum by the fold without it.
 
@@ -105,14 +109,15 @@ def estimate_left_out(
         series: three levels or more are left in every fold.
         report: called after every level.
         given: what `posteriors_at_knots` found of every fold that leaves one level out; None: it is
-            computed on the CPU.
+            computed.
+        place: device with double precision on which it is.
 
     Raises:
         TrainingError: as `Curve.of`.
     """
     folds = leave_one_out(len(series.concentrations))[:-1]
     if given is None:
-        given = posteriors_at_knots([(series, fold) for fold in folds], packaged_prior())
+        given = posteriors_at_knots([(series, fold) for fold in folds], packaged_prior(place))
     found = in_threads(partial(_estimated_by_fold, series), zip(folds, given, strict=True), report)
     estimates, densities = zip(*found, strict=True)
     return LeftOutEstimates(series.concentrations, Estimates.joined(estimates), [*densities])
@@ -138,13 +143,13 @@ class Evaluation:
     """Answers of a method for every level of a series, left out in turn, and their scores."""
 
     series: Series
-    spectra: Spectra | None = None
+    spectra: SpectraAtLevels | None = None
     """Predicted spectra; None: it predicts none, or as follows says nothing."""
     half_width: Float[np.ndarray, "probability level wavelength"] | None = None
     """Half the width of their intervals of `PROBABILITIES`."""
-    band: tuple[str, Spectra] | None = None
+    band: tuple[str, SpectraAtLevels] | None = None
     """Name and half width of the band to draw about the predictions."""
-    estimates: Levels | None = None  # estimated concentrations
+    estimates: PerLevel | None = None  # estimated concentrations
     sets: Sets | None = None  # their 90% sets
 
     @classmethod
@@ -190,6 +195,16 @@ class Evaluation:
         """Scores of the concentrations of a method that estimates some."""
         assert self.estimates is not None
         return ConcentrationScores.of(self.series.concentrations, self.estimates)
+
+    def by_wavelength(self) -> str:
+        """RMSE and R2 over levels at every wavelength, as a table; no R2 where levels are equal."""
+        assert self.spectra is not None
+        signal, axis = self.series.signal, self.series.axis
+        error = np.square(self.spectra - signal).mean(0)
+        variance = np.where(np.ptp(signal, axis=0) > 0, signal.var(0), np.nan)
+        columns = {"wavelength": axis, "rmse": np.sqrt(error), "r2": 1 - error / variance}
+        numbers = [Column(*one, exponent=True) for one in columns.items()]
+        return Table("wavelengths", "Left-out levels by wavelength", numbers).csv()
 
     def csv(self) -> str:
         """Measured and predicted spectrum of every level, with the half width of the band."""
@@ -266,11 +281,27 @@ def classical(series: Series, report: Progress = silent) -> dict[str, Evaluation
 
 
 def by_model(model: SpectralModel) -> dict[str, Evaluation]:
-    """A trained model, which also answers as the published method if it has path decoders."""
+    """A trained model, which also answers by each kind of its decoders alone."""
     found = {GEONODE: model.left_out()}
-    if "path" in model.blend.decoders:
-        found[PUBLISHED] = model.left_out("path")
+    for name, kind in ((PUBLISHED, "path"), (POSTERIOR, "posterior")):
+        if kind in model.blend.decoders:
+            found[name] = model.left_out(kind)
     return {name: Evaluation.of(model.series, one) for name, one in found.items()}
+
+
+def by_kind(model: SpectralModel, found: dict[str, Evaluation]) -> dict[str, dict[str, Any]]:
+    """RMSE of every left-out level by each kind of decoder alone, and the weight of paths.
+
+    Keys are `blend`, `posterior`, `path`, as far as `by_model` found them, and `weight_of_paths`.
+    """
+    kinds = {"blend": GEONODE, "posterior": POSTERIOR, "path": PUBLISHED}
+    levels = {kind: found[name].scores["folds"] for kind, name in kinds.items() if name in found}
+    weights = zip(levels["blend"], model.blend.weights_of_paths, strict=False)
+    return {
+        level: {kind: of[level]["rmse"] for kind, of in levels.items()}
+        | {"weight_of_paths": weight}
+        for level, weight in weights
+    }
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,8 @@ class Panel:
             found = iter(posteriors_at_knots(every, packaged_prior(self.device.place)))
             for name in names:
                 given = list(islice(found, levels))
-                yield Job(name, self.series[name], replace(learned, given=given))
+                alone = replace(learned.device, kind="cpu")  # the GPU is for this process
+                yield Job(name, self.series[name], replace(learned, given=given, device=alone))
 
     @property
     def table(self) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from geonode.errors import SpectraError
 from geonode.posterior.prior import PROBABILITIES
 from geonode.spectra.series import level_names
+from geonode.ties import EQUAL
 
 FAINT = 0.01
 """Variance below which a spectrum is faint, relative to the mean variance of the others."""
@@ -24,8 +25,8 @@ CONSTANT_RANGE = 1e-12
 
 Axis = Float[np.ndarray, "wavelength"]
 Spectrum = Float[np.ndarray, "wavelength"]
-Levels = Float[np.ndarray, "level"]
-Spectra = Float[np.ndarray, "level wavelength"]
+PerLevel = Float[np.ndarray, "level"]
+SpectraAtLevels = Float[np.ndarray, "level wavelength"]
 SpectrumScores = dict[str, float | None]
 
 
@@ -95,7 +96,7 @@ def _is_constant(values: Spectrum) -> bool:
 
 
 def series_scores(
-    axis: Axis, levels: Levels, measured: Spectra, predicted: Spectra
+    axis: Axis, levels: PerLevel, measured: SpectraAtLevels, predicted: SpectraAtLevels
 ) -> SeriesScores:
     """Score the left-out spectra of a series, each by itself and all together.
 
@@ -129,7 +130,7 @@ def series_scores(
     }
 
 
-def pooled_r2(measured: Spectra, predicted: Spectra) -> float | None:
+def pooled_r2(measured: SpectraAtLevels, predicted: SpectraAtLevels) -> float | None:
     """1 - sum SSE / sum SST over folds, None if no measured spectrum varies.
 
     SST is taken over wavelengths about the mean of each measured spectrum.
@@ -138,8 +139,8 @@ def pooled_r2(measured: Spectra, predicted: Spectra) -> float | None:
     return float(1 - np.sum((predicted - measured) ** 2) / sst) if sst > 0 else None
 
 
-def q2(measured: Spectra, predicted: Spectra) -> float | None:
-    """Skill against the mean of the other spectra: 1 - PRESS / SS.
+def q2(measured: SpectraAtLevels, predicted: SpectraAtLevels) -> float | None:
+    """Skill against the mean of the other spectra: 1 - PRESS / SS, and 0 of equal ones.
 
     Source: S. Wold, Cross-validatory estimation of the number of components in factor and principal
     components models, Technometrics 20 (1978) 397 (PRESS over its value for no model).
@@ -147,12 +148,15 @@ def q2(measured: Spectra, predicted: Spectra) -> float | None:
     count = len(measured)
     from_others = (measured - measured.mean(axis=0)) * count / (count - 1)
     total = float(np.sum(from_others**2))
-    return 1 - float(np.sum((predicted - measured) ** 2)) / total if total > 0 else None
+    if total == 0:
+        return None
+    skill = 1 - float(np.sum((predicted - measured) ** 2)) / total
+    return skill if abs(skill) > EQUAL else 0.0
 
 
 def interval_coverage(
-    measured: Spectra,
-    predicted: Spectra,
+    measured: SpectraAtLevels,
+    predicted: SpectraAtLevels,
     half_width: Float[np.ndarray, "probability level wavelength"],
 ) -> dict[str, Coverage]:
     """Coverage of the intervals of `PROBABILITIES`, by their probability in per cent.
@@ -192,13 +196,13 @@ def skill(rmse: float, best_classical_rmse: float) -> float | None:
     return 1 - rmse / best_classical_rmse if best_classical_rmse > 0 else None
 
 
-def _variances(spectra: Spectra) -> Float[np.ndarray, "level"]:
+def _variances(spectra: SpectraAtLevels) -> Float[np.ndarray, "level"]:
     """Variance over wavelengths of every spectrum, exactly zero for a constant one."""
     # Less its first value, a constant spectrum is exactly zero.
     return np.var(spectra - spectra[:, :1], axis=1)
 
 
-def _is_faint(measured: Spectra) -> Bool[np.ndarray, "level"]:
+def _is_faint(measured: SpectraAtLevels) -> Bool[np.ndarray, "level"]:
     """Whether a spectrum varies too little, compared with the others, for scores of its shape."""
     variance = _variances(measured)
     others = (variance.sum() - variance) / max(len(variance) - 1, 1)

@@ -37,6 +37,11 @@ class LearnedMetrics:
         """The (member, fold) of a model."""
         return divmod(model, len(self.charts))
 
+    def wanted(self, folds: bool) -> list[int]:
+        """Models whose geometry is wanted: all, or those of all levels if folds are not."""
+        last = len(self.charts) - 1
+        return [m for m in range(self.network.models) if folds or self.index(m)[1] == last]
+
     def positions(
         self, concentrations: Float[np.ndarray, "concentration"]
     ) -> Float[np.ndarray, "fold concentration"]:

@@ -1,8 +1,9 @@
-"""The artifact of solved geodesics: every (source, target, wavelength) of every model.
+"""The artifact of solved geodesics: every ordered pair of levels.
 
-Later stages read only the path features, which are stored at the wavelengths that decoders are
-trained at. First velocities, residuals and trajectories are stored at every wavelength for people;
-the report draws a few of them.
+Solved is what is read. Path features of every (member, fold) are what decoders are trained on, at
+their wavelengths. First velocities, residuals, status and trajectories are for people: those of the
+metrics of all levels, at every wavelength, of which `geonode geodesic` tells any and the page draws
+a few.
 """
 
 import math
@@ -33,7 +34,7 @@ from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, Parts
 from geonode.storage.lineage import NO_INPUTS
 
-DIMS = ("member", "fold", "pair", "wavelength")
+DIMS = ("member", "pair", "wavelength")
 # Memory of a row while it is solved in float64: 710 bytes measured by Newton's method, less in
 # closed form. Of every time point there are two copies in float64 and one in float32.
 BYTES_PER_ROW, BYTES_PER_TIME = 800, 20
@@ -62,9 +63,9 @@ class Summary:
     """Residual and (member, fold, pair, wavelength) of the rows that miss most."""
 
     def add(
-        self, at: tuple[int, int], first: int, solution: Solution, errors: NetworkErrors
+        self, at: tuple[int, int], wavelengths: list[int], solution: Solution, errors: NetworkErrors
     ) -> None:
-        """Neighbouring wavelengths of one (member, fold), from the first one on."""
+        """Some wavelengths, by index, of one (member, fold)."""
         missed, residual = ~solution.converged, solution.residual.abs()
         count = int(missed.sum())
         lost = ~(solution.v0.isfinite() & residual.isfinite())
@@ -72,7 +73,7 @@ class Summary:
         largest = sizes.cpu().flatten().topk(min(NAMED_ROWS, count))
         rows = [divmod(row, residual.shape[1]) for row in largest.indices.tolist()]
         worst: list[tuple[float, tuple[int, ...]]] = [
-            (size, (*at, pair, first + wavelength))
+            (size, (*at, pair, wavelengths[wavelength]))
             for size, (pair, wavelength) in zip(largest.values.tolist(), rows, strict=True)
         ]
         found = (residual, errors.endpoint.abs(), errors.drift)
@@ -109,16 +110,19 @@ class Summary:
 
 @dataclass(frozen=True)
 class Geodesics:
-    """What is solved: every ordered pair of levels at every wavelength for every (member, fold).
+    """What is solved: every ordered pair of levels.
 
-    First velocities are those of the method, and path features and trajectories follow from them.
+    Of the metrics of all levels at every wavelength, of the others at those of path decoders, if
+    there are any. First velocities are those of the method, and path features and trajectories
+    follow from them.
     """
 
     grids: StoredGrids  # of the metrics
     learned: LearnedMetrics  # the metrics, to check samples against
     series: Series  # the levels and wavelengths
-    chosen: Int[np.ndarray, "training"]
-    """Indices of the wavelengths at which path features are stored, ascending."""
+    chosen: Int[np.ndarray, "training"] | None
+    """Indices of the wavelengths at which path features are stored, ascending; None: no features
+    are wanted, nor the geodesics of folds that leave levels out."""
     parameters: GeodesicsParameters  # the block `geodesics` of the parameters
     device: Device  # where to solve, and in which format
 
@@ -149,7 +153,8 @@ class Geodesics:
             # the inner metrics are not looked at
             outer = replace(self, learned=replace(self.learned, inner=None))
             solver: Recipe[int, Summary] = partial(_Solver, writer.parts, outer)
-            models, cores = range(self.learned.network.models), profile_of(self.device.place).tiles
+            models = self.learned.wanted(self.chosen is not None)
+            cores = profile_of(self.device.place).tiles
             engine.work(solver, models, lambda _, found: summary.join(found), report, cores)
             self._require(summary)
         return summary
@@ -159,31 +164,32 @@ class Geodesics:
         learned, series, chosen = self.learned, self.series, self.chosen
         folds = len(learned.charts)
         source, target = (index.numpy() for index in ordered_pairs(len(series.concentrations)))
-        writer.coordinate("fold", np.arange(folds), units="1", long_name="level left out (index)")
         unit = series.labels["concentration_unit"]
         for name, index in (("source", source), ("target", target)):
             writer.coordinate(
                 name, series.concentrations[index], units=unit, long_name=name, dims=("pair",)
             )
-        units, axis = series.labels["axis_unit"], series.labels["axis"]
-        writer.coordinate(
-            "training", series.axis[chosen], units=units, long_name=f"{axis} of the decoders"
-        )
-        shape = (learned.members, folds, len(source), len(series.axis))
+        shape = (learned.members, len(source), len(series.axis))
         for name, dtype, long_name in (
             ("v0", "float64", "initial velocity x'(0)"),
             ("residual", "float64", "x(1) minus the target"),
             ("status", "uint8", "0 where converged"),
         ):
             writer.mapped(name, DIMS, shape, dtype, units="1", long_name=long_name)
-        writer.mapped(
-            "features",
-            (*DIMS[:3], "training", "feature"),
-            (*shape[:3], len(chosen), len(FEATURES)),
-            "float32",
-            units="1",
-            long_name=", ".join(FEATURES),
-        )
+        if chosen is not None:
+            long_name = "level left out (index)"
+            writer.coordinate("fold", np.arange(folds), units="1", long_name=long_name)
+            units, axis = series.labels["axis_unit"], series.labels["axis"]
+            long_name = f"{axis} of the decoders"
+            writer.coordinate("training", series.axis[chosen], units=units, long_name=long_name)
+            writer.mapped(
+                "features",
+                ("member", "fold", "pair", "training", "feature"),
+                (learned.members, folds, len(source), len(chosen), len(FEATURES)),
+                "float32",
+                units="1",
+                long_name=", ".join(FEATURES),
+            )
         if time_points := self.parameters.time_points:
             times = np.linspace(0, 1, time_points)
             writer.coordinate("time", times, units="1", long_name="affine parameter")
@@ -242,12 +248,16 @@ class _Solver:
             self._memory //= 2
 
     def _solve(self, model: int) -> Summary:
-        parameters, chosen = self._wanted.parameters, self._wanted.chosen
-        index = self._wanted.learned.index(model)
+        parameters, index = self._wanted.parameters, self._wanted.learned.index(model)
+        whole = index[1] == len(self._wanted.learned.charts) - 1
+        chosen = np.arange(0) if self._wanted.chosen is None else self._wanted.chosen
+        # of the columns of the grid, in the series
+        axis = np.arange(len(self._wavelengths)) if whole else chosen
         summary = Summary(parameters.method)
         problem = BoundaryValueProblem.all_pairs(self._positions[index[1]])
         pairs = len(problem.source)
         grid = self._wanted.grids.grid(index, self._like)
+        grid = grid if whole else grid.at_wavelengths(torch.from_numpy(axis).to(self._like.device))
         width = grid.log_sqrt.shape[1]
         of_grid = TABLES * len(grid.positions) * self._like.itemsize
         row = BYTES_PER_ROW + BYTES_PER_TIME * parameters.time_points
@@ -264,18 +274,18 @@ class _Solver:
         trajectory = np.empty((pairs, width, parameters.time_points), np.float32)
         for block in torch.arange(width).split(self._memory // column):
             columns = slice(int(block[0]), int(block[-1]) + 1)
-            wavelengths = self._wavelengths[columns]
+            wavelengths = self._wavelengths[axis[columns]]
             closed_form = ClosedForm(grid.at_wavelengths(columns))
             solution = SOLVERS[parameters.method](closed_form, problem, parameters)
             v0[:, columns] = solution.v0.cpu()
             residual[:, columns] = solution.residual.cpu()
             status[:, columns] = (~solution.converged).cpu()
-            if parameters.time_points:
+            if whole and parameters.time_points:
                 positions = closed_form.trajectories(problem, solution.v0, self._times)
                 trajectory[:, columns] = positions.float().cpu()
-            places = slice(*np.searchsorted(chosen, (columns.start, columns.stop)).tolist())
-            if places.start < places.stop:
-                inside = torch.from_numpy(chosen[places] - columns.start).to(self._like.device)
+            _, places, here = np.intersect1d(chosen, axis[columns], return_indices=True)
+            if len(places):
+                inside = torch.from_numpy(here).to(self._like.device)
                 stations = ClosedForm(closed_form.grid.at_wavelengths(inside)).stations(
                     problem.stations, wavelengths[inside]
                 )
@@ -289,17 +299,15 @@ class _Solver:
                 rows=math.ceil(parameters.check_rows * len(block) / width),
                 seed=model,
             )
-            summary.add(index, columns.start, solution, errors)
-        found: dict[str, np.ndarray] = {
-            "v0": v0,
-            "residual": residual,
-            "status": status,
-            "features": features,
-        }
-        if parameters.time_points:
-            found["trajectory"] = trajectory
-        for name, table in found.items():
-            self._parts.write(name, index, table)
+            summary.add(index, axis[columns].tolist(), solution, errors)
+        if self._wanted.chosen is not None:
+            self._parts.write("features", index, features)
+        if whole:
+            found: dict[str, np.ndarray] = {"v0": v0, "residual": residual, "status": status}
+            if parameters.time_points:
+                found["trajectory"] = trajectory
+            for name, table in found.items():
+                self._parts.write(name, index[:1], table)
         return summary
 
 

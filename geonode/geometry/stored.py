@@ -1,4 +1,8 @@
-"""The artifact of grids: ln sqrt(g) and Christoffel symbols of every (member, fold)."""
+"""The artifact of grids: ln sqrt(g) and Christoffel symbols of every (member, fold) that is read.
+
+Without path decoders nobody reads those of folds that leave levels out; `fold` has its last index
+alone then.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -34,6 +38,7 @@ def write_grids(
     learned: LearnedMetrics,
     series: Series,
     *,
+    every: bool,
     check: Callable[[int, Grid], Found],
     report: Progress = silent,
     engine: Engine = LOCAL,
@@ -47,6 +52,7 @@ def write_grids(
         positions: nodes of the grids.
         learned: where they come from.
         series: for the coordinates.
+        every: whether grids of folds that leave levels out are wanted.
         check: called with every model and its grid as stored, where the grid was evaluated.
         report: called after every grid.
         engine: evaluates, stores and checks.
@@ -62,13 +68,12 @@ def write_grids(
     found: list[Found] = []
     attributes: dict[str, JSON] = {"made_from": {**made_from}}
     with series.artifact_writer(path, attributes) as writer:
-        _declare(writer, positions, learned, series)
-        recipe = partial(
-            _Writer, writer.parts, grid_of, positions.cpu(), positions.device, learned, check
-        )
+        _declare(writer, positions, learned, series, every)
+        nodes, place = positions.cpu(), positions.device
+        recipe = partial(_Writer, writer.parts, grid_of, nodes, place, learned, every, check)
         engine.work(
             recipe,
-            range(learned.network.models),
+            learned.wanted(every),
             lambda _, one: found.append(one),
             report,
             profile_of(positions.device).tiles,
@@ -77,14 +82,15 @@ def write_grids(
 
 
 def _declare(
-    writer: ArtifactWriter, positions: Tensor, learned: LearnedMetrics, series: Series
+    writer: ArtifactWriter, positions: Tensor, learned: LearnedMetrics, series: Series, every: bool
 ) -> None:
     """Add the arrays of the artifact, to be filled."""
-    folds, nodes = len(learned.charts), positions.cpu().double().numpy()
-    writer.coordinate("fold", np.arange(folds), units="1", long_name="level left out (index)")
+    folds, nodes = np.arange(len(learned.charts)), positions.cpu().double().numpy()
+    folds = folds if every else folds[-1:]
+    writer.coordinate("fold", folds, units="1", long_name="level left out (index)")
     long_name = "charted concentration"
     writer.coordinate("position", nodes, units="1", long_name=long_name, dims=("node",))
-    shape = (learned.members, folds, len(nodes), len(series.axis))
+    shape = (learned.members, len(folds), len(nodes), len(series.axis))
     for name, long_name in ARRAYS.items():
         writer.mapped(
             name,
@@ -106,13 +112,15 @@ class _Writer(Generic[Found]):
         positions: Tensor,
         place: torch.device,
         learned: LearnedMetrics,
+        every: bool,
         check: Callable[[int, Grid], Found],
     ) -> None:
-        self._parts, self._grid_of, self._check = parts, grid_of, check
+        self._parts, self._grid_of, self._every, self._check = parts, grid_of, every, check
         self._nodes, self._learned = positions.to(place), learned
 
     def __call__(self, model: int, report: Progress) -> Found:
-        index, grid = self._learned.index(model), self._grid_of(model, self._nodes)
+        (member, fold), grid = self._learned.index(model), self._grid_of(model, self._nodes)
+        index = (member, fold if self._every else 0)
         stored = [table.float() for table in (grid.log_sqrt, grid.symbol)]
         for name, table in zip(ARRAYS, stored, strict=True):
             self._parts.write(name, index, table.cpu().numpy())
@@ -129,20 +137,17 @@ class StoredGrids:
         ArtifactError: it was made of other metrics or spectra than those at hand.
     """
 
-    def __init__(self, path: Path, learned: LearnedMetrics, series: Series) -> None:
-        self._artifact = open_artifact(path)
-        self._nodes = self._artifact["position"]
+    def __init__(self, path: Path, learned: LearnedMetrics, series: Series, every: bool) -> None:
+        self._artifact, self._every = open_artifact(path), every
+        self._nodes, folds = self._artifact["position"], len(learned.charts) if every else 1
         self._artifact.require_shape(
             "ln_sqrt_g",
-            (learned.members, len(learned.charts), len(self._nodes), len(series.axis)),
+            (learned.members, folds, len(self._nodes), len(series.axis)),
             "the metrics and the spectra",
         )
 
     def grid(self, index: tuple[int, int], like: Float[Tensor, "..."]) -> Grid:
         """The grid of one (member, fold), in the format and on the device of a tensor."""
-        parts = (
-            self._nodes,
-            self._artifact["ln_sqrt_g"][index],
-            self._artifact["christoffel"][index],
-        )
+        at = index if self._every else (index[0], 0)
+        parts = (self._nodes, *(self._artifact[name][at] for name in ARRAYS))
         return Grid(*(on_device(part.copy(), like.device, like.dtype) for part in parts))

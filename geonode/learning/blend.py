@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from geonode.compute.device import CPU
 from geonode.config import DecodersParameters
 from geonode.errors import CorruptArtifactError
 from geonode.learning.context import NestedRuns
@@ -24,6 +25,7 @@ from geonode.learning.inner_predictions import InnerPredictions, IntervalCalibra
 from geonode.learning.path_decoder import PathDecoders
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.learning.predicted import Decoders, PathFeatures, Predicted, mixture
+from geonode.posterior.prior import packaged_prior
 from geonode.spectra.series import Series
 from geonode.storage.lineage import NO_INPUTS
 from geonode.storage.weights import read_weights, write_weights
@@ -92,6 +94,12 @@ class Blend:
         )
 
     @property
+    def weights_of_paths(self) -> list[float]:
+        """Weight of path decoders in every fold; 0 without any."""
+        at = [kind == "path" for kind in self.decoders]
+        return [float(weight) for weight in self.weights[:, at].sum(axis=1)]
+
+    @property
     def has_intervals(self) -> bool:
         """Whether predictions have intervals."""
         return self.calibration is not None or "posterior" in self.decoders
@@ -149,8 +157,8 @@ class Blend:
         write_weights(path, tensors, metadata)
 
     @classmethod
-    def read(cls, path: Path) -> "Blend":
-        """Read an artifact of `write`.
+    def read(cls, path: Path, place: torch.device = CPU) -> "Blend":
+        """Read an artifact of `write`; `place` computes the posterior, in double precision.
 
         Raises:
             MissingArtifactError, CorruptArtifactError: the file is missing, damaged, or holds no
@@ -168,6 +176,8 @@ class Blend:
                 )
                 for kind in json.loads(metadata["kinds"])
             }
+            if "posterior" in decoders:
+                decoders["posterior"] = PosteriorDecoders(packaged_prior(place))
             weights = tensors["weights"].numpy()
             if weights.shape[1:] != (len(decoders),):
                 raise ValueError(f"weights of shape {weights.shape} for {len(decoders)} kinds")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from geonode.compute.device import Device
 from geonode.compute.engine import LOCAL, Engine
-from geonode.config import InnerParameters
+from geonode.config import InnerParameters, TrainingParameters
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron
 from geonode.learning.folds import Fold, leave_one_out, leave_two_out
@@ -45,20 +45,24 @@ class NestedRuns(NamedTuple):
     def of(
         cls,
         levels: int,
-        members: int,
+        parameters: TrainingParameters,
         inner: InnerParameters,
         device: Device,
         scratch: Path | None = None,
     ) -> "NestedRuns":
         """Runs over all folds of a series.
 
-        `scratch` is the folder of the checkpoints of both runs; None for none.
+        `parameters` of the training give members and sources; `scratch` is the folder of the
+        checkpoints of both runs, None for none.
         """
-        outer = TrainingRun(leave_one_out(levels), members, device, scratch and scratch / "outer")
+        folds, within = (
+            [replace(fold, sources=parameters.sources) for fold in found]
+            for found in (leave_one_out(levels), leave_two_out(levels, inner.levels))
+        )
+        outer = TrainingRun(folds, parameters.members, device, scratch and scratch / "outer")
         if inner.members == 0:
             return cls(outer, None)
-        folds = leave_two_out(levels, inner.levels)
-        return cls(outer, TrainingRun(folds, inner.members, device, scratch and scratch / "inner"))
+        return cls(outer, TrainingRun(within, inner.members, device, scratch and scratch / "inner"))
 
     @property
     def models(self) -> int:

@@ -21,7 +21,7 @@ from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.panels import PanelMetric, Panels
 from geonode.learning.batches import Batch, Footprint, bytes_of_row
 from geonode.learning.context import TrainingRun
-from geonode.learning.folds import SOURCES, training_wavelengths
+from geonode.learning.folds import training_wavelengths
 from geonode.learning.objective import Prepared
 from geonode.learning.path_features import DECODER_SIZES, FeatureScale
 from geonode.spectra.series import Series
@@ -64,7 +64,7 @@ class EndToEnd:
         """Memory of a step."""
         levels, width, block = len(self.series.signal), len(self._chosen), self.parameters
         nodes = (levels - 1) * block.quadrature_nodes + levels
-        pairs = levels * min(SOURCES, levels - 1)
+        pairs = levels * min(block.sources or levels, levels - 1)
         rows = math.ceil(nodes * width / pairs)  # shared out over the pairs
         pair = width * bytes_of_row(OF_PAIR_WITH_METRIC + OF_GAP * (levels - 1), device)
         of_nodes = nodes * width * bytes_of_row(OF_NODE, device)

@@ -4,7 +4,7 @@ No left-out spectrum reaches anything that its fold computes. The left-out conce
 the task is to predict its spectrum.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,9 +16,6 @@ from torch import Tensor
 from geonode.geometry.problem import ordered_pairs
 from geonode.spectra.series import level_names
 
-SOURCES = 3
-"""Largest number of training levels from which geodesics to a training level are trained on."""
-
 
 @dataclass(frozen=True)
 class Fold:
@@ -27,10 +24,13 @@ class Fold:
     index: int  # place of the fold in its list of folds
     levels: int  # number of levels of the series
     left_out: tuple[int, ...]  # indices of the levels whose spectra are not used, ascending
+    sources: int | None = 3
+    """Training levels, at most, from which geodesics to a training level are trained on; None: all
+    others."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickled without the cached pairs: there may be a thousand folds.
-        return Fold, (self.index, self.levels, self.left_out)
+        return Fold, (self.index, self.levels, self.left_out, self.sources)
 
     @property
     def training(self) -> list[int]:
@@ -57,18 +57,19 @@ class Fold:
 
     def without(self, level: int) -> "Fold":
         """Fold of the same index that leaves one more level out."""
-        return Fold(self.index, self.levels, tuple(sorted({*self.left_out, level})))
+        return replace(self, left_out=tuple(sorted({*self.left_out, level})))
 
     @cached_property
     def training_pairs(self) -> Int[Tensor, "pair"]:
         """Indices into `ordered_pairs` of the pairs between training levels to train on.
 
         Pairs grow with the square of the levels. In a long series every level is therefore the
-        target, and the source, of `SOURCES` others alone: both neighbours, and others evenly
+        target, and the source, of `sources` others alone: both neighbours, and others evenly
         spaced by rank. The last level has the first one as its neighbour.
         """
         count = len(self.training)
-        steps = np.linspace(1, count - 1, min(SOURCES, count - 1)).round().astype(int)
+        most = min(self.sources or self.levels, count - 1)
+        steps = np.linspace(1, count - 1, most).round().astype(int)
         used = torch.zeros(self.levels, self.levels, dtype=torch.bool)
         for step in steps.tolist():
             used[self.training, np.roll(self.training, step)] = True
@@ -141,6 +142,13 @@ class Standardisation:
         return (spectra - self.mean) / self.deviation
 
 
-def training_wavelengths(count: int, wanted: int) -> Int[np.ndarray, "training"]:
-    """Indices of evenly spaced wavelengths, ends included; all of them if `count` is smaller."""
-    return np.linspace(0, count - 1, min(count, wanted)).round().astype(np.int64)
+def path_wavelengths(
+    count: int, kind: str, wanted: int | None
+) -> Int[np.ndarray, "training"] | None:
+    """Wavelengths at which path decoders of a kind of decoders are trained; None without any."""
+    return None if kind == "posterior" else training_wavelengths(count, wanted)
+
+
+def training_wavelengths(count: int, wanted: int | None) -> Int[np.ndarray, "training"]:
+    """Indices of evenly spaced wavelengths, ends included; all if `count` is smaller, or None."""
+    return np.linspace(0, count - 1, min(count, wanted or count)).round().astype(np.int64)

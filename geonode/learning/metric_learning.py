@@ -32,7 +32,7 @@ from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, require_levels, require_response
 from geonode.ties import EQUAL, first_largest
 
-KAPPAS = 16  # between a fifth of the smallest positive level and three times the largest
+KAPPAS_TRIED = 16  # between a fifth of the smallest positive level and three times the largest
 
 
 class MetricFit(NamedTuple):
@@ -82,7 +82,7 @@ def charts_by_evidence(series: Series, folds: list[Fold], margin: float) -> list
     levels = series.concentrations
     low, high = float(levels[0]), float(levels[-1])
     smallest = float(levels[levels > 0].min())
-    kappas = [np.inf, *np.geomspace(smallest / 5, 3 * high, KAPPAS).tolist()]
+    kappas = [np.inf, *np.geomspace(smallest / 5, 3 * high, KAPPAS_TRIED).tolist()]
     if low > 0:  # ln c has no place for 0
         kappas.append(0.0)
     charts = []
@@ -107,8 +107,7 @@ def shared(series: Series, parameters: MetricParameters, run: TrainingRun) -> Me
     The left-out spectrum of a fold has shaped its metric. The published procedure does so; its
     scores are no estimate of the error of a new spectrum.
     """
-    levels = len(series.concentrations)
-    whole = replace(run, folds=[Fold(0, levels, ())])
+    whole = replace(run, folds=[replace(run.folds[-1], index=0, left_out=())])
     metrics, history, terms = end_to_end(series, parameters, whole)
     folds = len(run.folds)
     copies = [member for member in range(metrics.members) for _ in range(folds)]

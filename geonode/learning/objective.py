@@ -12,11 +12,10 @@ from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from geonode.compute.device import Device, unless_out_of_memory
+from geonode.compute.device import CPU, Device, unless_out_of_memory
 from geonode.compute.engine import LOCAL
 from geonode.compute.products import fast_products
 from geonode.compute.profile import profile_of
@@ -142,5 +141,5 @@ class _BatchTraining:
             rows=self.objective.footprint(self.run.device).rows * batch.source.numel(),
         )
         kept, _ = prepared.networks[0]
-        network = kept.to(torch.device("cpu"), self.run.device.training)
+        network = kept.to(CPU, self.run.device.training)
         return TrainedModels(network, history)

@@ -3,7 +3,8 @@
 A decoder is a perceptron, 5 -> 64 -> 128 -> 1: from the features of a geodesic at one wavelength to
 the standardised signal there. It is trained at some wavelengths. Its outputs are treated as noisy
 readings of a spectrum that varies like the training spectra of the fold, with its training error as
-the noise; `lift` turns them into the spectrum at all wavelengths.
+the noise; `lift` turns them into the spectrum at all wavelengths. With `wavelengths: null` there is
+nothing to fill in, and they are the spectrum, as published.
 
 Features are standardised. The prediction of a fold is the mean over all training concentrations as
 sources and over all members.
@@ -69,7 +70,9 @@ class PathDecoders(Decoders):
         for fold, error in zip(run.folds, errors, strict=True):
             known = series.signal[fold.training]
             signal = Standardisation.of(known)
-            lifted = lift(signal.apply(known), objective.chosen, max(error, SMALLEST_NOISE))
+            lifted, noise = np.eye(known.shape[1]), max(error, SMALLEST_NOISE)
+            if parameters.wavelengths is not None:
+                lifted = lift(signal.apply(known), objective.chosen, noise)
             matrices.append(lifted * signal.deviation)
             offsets.append(np.full(known.shape[1], signal.mean))
         matrix, offset = (torch.from_numpy(np.stack(part)) for part in (matrices, offsets))

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from geonode.compute.device import CPU
 from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
@@ -77,7 +78,9 @@ def path_features(
     models, folds = range(learned.network.models), len(learned.charts)
     features = [
         closed_form.stations(positions[model % folds], wavelengths).every_path()[1].float().numpy()
-        for model, closed_form in zip(models, _solved(learned, models, wavelengths), strict=True)
+        for model, closed_form in zip(
+            models, closed_forms(learned, models, wavelengths), strict=True
+        )
     ]
     return np.stack(features).reshape(learned.members, folds, *features[0].shape)
 
@@ -115,17 +118,16 @@ def features_to(
             np.concatenate(
                 [_features_to(solved, wavelengths, sources, block) for block in blocks], axis=1
             )
-            for solved in _solved(learned, models, wavelengths)
+            for solved in closed_forms(learned, models, wavelengths)
         ]
     )
 
 
-def _solved(
+def closed_forms(
     learned: LearnedMetrics, models: Iterable[int], wavelengths: Float[Tensor, "training"]
 ) -> Iterator[ClosedForm]:
     """Geodesics of some models in closed form, from grids in float64."""
-    cpu = torch.device("cpu")
-    metric, nodes = learned.metric(cpu), uniform_nodes(GRID_NODES, cpu, torch.float64)
+    metric, nodes = learned.metric(CPU), uniform_nodes(GRID_NODES, CPU, torch.float64)
     for model in models:
         source = ChebyshevSource.of(
             metric[model], wavelengths, tolerance=TOLERANCE, largest_degree=LARGEST_DEGREE

@@ -65,8 +65,8 @@ class PosteriorDecoders(Decoders):
         parameters: DecodersParameters,  # noqa: ARG003
         run: TrainingRun,
     ) -> "tuple[PosteriorDecoders, Float[Tensor, 'epoch term model']]":
-        """Posteriors with the prior of the package; the history has no epochs."""
-        return cls(packaged_prior()), torch.zeros(0, 1, len(run.folds))
+        """Posteriors on the device of the run, by the prior of the package, without epochs."""
+        return cls(packaged_prior(run.device.reference)), torch.zeros(0, 1, len(run.folds))
 
     def predict(
         self,

@@ -132,7 +132,7 @@ class Design:
         """Why no response surface is fitted; empty if one is."""
         if tied := self.tied:
             return (
-                f"{tied[0].upper()}{tied[1:]}: each is estimated by itself, without a response "
+                f"Amounts are tied, as {tied}: each is estimated by itself, without a response "
                 "surface or a joint region, and only for samples in which they are so tied."
             )
         if self.compositions > MOST_COMPOSITIONS:

@@ -80,7 +80,7 @@ def _design(series: Series) -> dict[str, Any]:
     """The design as plain numbers, texts and lists; NaN is the correlation of a constant."""
     amounts, problem = series.amounts, None
     try:
-        Design.of(amounts, series.substances)
+        problem = Design.of(amounts, series.substances).without_surface or None
     except GeonodeError as error:
         problem = str(error)
     away = amounts - amounts.mean(axis=0)

@@ -12,11 +12,10 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
+from geonode.compute.device import CPU
 from geonode.errors import CorruptArtifactError
 from geonode.posterior.rule import WeightRule
 from geonode.storage.weights import read_weights, write_weights
-
-ON_CPU = torch.device("cpu")
 
 PACKAGED = Path(__file__).parent / "prior.safetensors"
 
@@ -102,7 +101,7 @@ def read_prior(path: Path) -> Prior:
 
 
 @cache
-def packaged_prior(place: torch.device = ON_CPU) -> Prior:
+def packaged_prior(place: torch.device = CPU) -> Prior:
     """Prior of this version of the package, on a device with double precision.
 
     Its networks, which were learned in single precision, compute in double: the last digit of a

@@ -11,7 +11,7 @@ from geonode.reading.drift import drifts
 from geonode.reading.headers import labelled_level, level
 from geonode.reading.sheet import Sheet
 from geonode.reading.stuck import FLAT, flat_tops, stuck
-from geonode.spectra.table import SpectraTable, shortest, without_rounding
+from geonode.spectra.table import MOST_LEVELS, SpectraTable, shortest, without_rounding
 from geonode.ties import first_largest, first_smallest
 
 FAR_RATIO = 1e3
@@ -206,7 +206,9 @@ def _orders(table: SpectraTable) -> Iterator[str]:
 
 
 def _swapped(levels: np.ndarray, apart: Float[np.ndarray, "level level"]) -> Iterator[str]:
-    """The two levels most likely to have each other's spectrum."""
+    """The two levels most likely to have each other's spectrum; of many samples none is sought."""
+    if len(levels) > MOST_LEVELS:
+        return
     order = np.arange(len(levels))
     pairs = np.array(list(combinations(order, 2)))
     orders = np.tile(order, (len(pairs), 1))

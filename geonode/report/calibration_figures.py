@@ -21,6 +21,7 @@ from geonode.report.kit import (
     LINE,
     MODEL,
     MOST_IN_LEGEND,
+    MOST_LEVELS_DRAWN,
     MUTED,
     SECOND,
     Figure,
@@ -46,8 +47,14 @@ DASHES = [6, 4]
 AT_MOST, OF_PREDICTIONS = 500, 30_000
 """Wavelengths at which spectra are drawn, at most, and numbers of all predicted spectra."""
 
+HEAT_ROWS, HEAT_COLUMNS = 32, 120
+"""Cells of the map of information, at most."""
+
 CELLS, OF_SURFACES, SURFACE_NUMBERS = 12, 120, 100_000
 """Cells of a response surface along an amount, its wavelengths at most, and numbers of all."""
+
+MOST_MARKS = 600
+"""Levels or samples of a figure, at most."""
 
 CUT_BEYOND = 10.0
 """Times the smallest RMSEP, beyond which the bar of a method is cut."""
@@ -70,27 +77,30 @@ def left_out(
             every sample or None; the first ones are drawn as dots, the others as squares.
         size: of dots.
     """
-    x = concentration(alt.X, "true", f"true {amount}", true)
+    every, shown = true, sample(len(true), MOST_MARKS)
+    true = true[shown]
+    x = concentration(alt.X, "true", f"true {amount}", every)
     y, low, same = (
-        concentration(alt.Y, one, f"estimated {amount}", true)
+        concentration(alt.Y, one, f"estimated {amount}", every)
         for one in ("estimated", "low", "true")
     )
     part = keyed(dict(zip(estimates, (MODEL, SECOND), strict=False)))
     dashed = {"color": MUTED, "strokeDash": DASHES, "strokeWidth": 1}
     bars, points = [marks("line", x, same, table="ends", **dashed)], []
-    tables: dict[str, Any] = {"ends": {"true": [true.min(), true.max()]}}
+    tables: dict[str, Any] = {"ends": {"true": [every.min(), every.max()]}}
     styles = [
         (DOTS, {"strokeWidth": 6, "opacity": 0.35}),
         (HOLLOW, {"strokeWidth": 1.5}),
     ]
     for place, (label, (amounts, sets)) in enumerate(estimates.items()):
         dot, bar = styles[place]
-        tables[f"estimates_{place}"] = {"true": true, "estimated": amounts}
+        tables[f"estimates_{place}"] = {"true": true, "estimated": amounts[shown]}
         points.append(
             part(label, "point", x, y, table=f"estimates_{place}", **dot | {"size": size})
         )
         if sets is not None:
-            ends = [(at, *one) for at, parts in zip(true, sets, strict=True) for one in parts]
+            parts_of = [sets[at] for at in shown]
+            ends = [(at, *one) for at, parts in zip(true, parts_of, strict=True) for one in parts]
             columns = zip(("true", "low", "high"), zip(*ends, strict=True), strict=True)
             tables[f"sets_{place}"] = dict(columns)
             bars.append(part(label, "rule", x, low, alt.Y2("high"), table=f"sets_{place}", **bar))
@@ -116,12 +126,13 @@ def curve(model: OneSubstance) -> Figure:
 
 def residuals(model: OneSubstance) -> Figure:
     """Errors of the left-out levels by a method that the reader chooses."""
-    levels, used = model.series.concentrations, model.calibration.method
+    shown = sample(len(model.series.signal), MOST_MARKS)
+    levels, used = model.series.concentrations[shown], model.calibration.method
     methods = model.calibration.verdict.methods
     rows = {
         "method": np.repeat([method.key for method in methods], len(levels)),
         "level": np.tile(levels, len(methods)),
-        "error": np.concatenate([method.estimates - levels for method in methods]),
+        "error": np.concatenate([method.estimates[shown] - levels for method in methods]),
     }
     label = labelled("concentration", model.series.unit)
     x = concentration(alt.X, "level", label, levels)
@@ -154,10 +165,11 @@ def regression(model: OneSubstance) -> Figure:
             marks("rule", vector, table="zero", color=MODEL, **dashed),
         ),
     ).resolve_scale(y="independent")
-    levels = [f"{level:g}" for level in series.concentrations]
+    drawn = sample(len(series.signal), MOST_LEVELS_DRAWN)
+    levels = [f"{level:g}" for level in series.concentrations[drawn]]
     tables = {
         "vector": along | {"vector": found.vector[at]},
-        "spectra": by_level(levels, along, {"signal": series.signal[:, at]}),
+        "spectra": by_level(levels, along, {"signal": series.signal[np.ix_(drawn, at)]}),
         "zero": {"vector": [0.0]},
     }
     return Figure("regression", f"{name} over the axis, with the spectra", chart, tables, 300)
@@ -176,11 +188,13 @@ def influence(model: OneSubstance) -> Figure:
         marks("rule", y, table="q_limit", **dashed),
     )
     levels = [quantity(level, model.series.unit) for level in model.series.concentrations.tolist()]
-    samples = {"level": levels, "leverage": found.leverages, "q": found.residuals}
+    samples = {"level": np.array(levels), "leverage": found.leverages, "q": found.residuals}
     named = found.inside if len(levels) > MOST_IN_LEGEND else np.zeros(len(levels), bool)
     tables = {
-        "samples": samples,
-        "named": {key: np.array(column)[~named] for key, column in samples.items()},
+        "samples": {
+            key: column[sample(len(levels), MOST_MARKS)] for key, column in samples.items()
+        },
+        "named": {key: column[~named][:MOST_LEVELS_DRAWN] for key, column in samples.items()},
         "leverage_limit": {"leverage": [found.leverage_limit]},
         "q_limit": {"q": [found.residual_limit]},
     }
@@ -216,6 +230,55 @@ def predicted(model: OneSubstance) -> Figure:
     chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, series.signal_label))
     what = "predicted spectrum with its 90% interval"
     return Figure("predicted", what, chart.add_params(zoom()), {"spectrum": {}})
+
+
+def precision(model: OneSubstance) -> Figure:
+    """Standard error of an estimate over the concentration, and its floor."""
+    found, unit = model.precision, model.series.unit
+    own, alone, floor = model.method, "by the law of errors alone", model.floor
+    shown = sample(len(found.concentrations), AT_MOST)
+    x = concentration(
+        alt.X, "concentration", labelled("concentration", unit), model.series.concentrations
+    )
+    y = y_axis("error", labelled("standard error", unit), zero=True)
+    part = keyed({own: MODEL} | ({} if floor is None else {alone: SECOND}))
+    at = found.concentrations[shown]
+    tables = {"profile": {"concentration": at, "error": found.standard_errors[shown]}}
+    layers = [part(own, "line", x, y, table="profile")]
+    if floor is not None:
+        tables["floor"] = {"concentration": at, "error": floor[shown]}
+        layers.append(part(alone, "line", x, y, table="floor", strokeDash=DASHES))
+    what = "standard error of an estimate over the concentration"
+    return Figure("precision", what, alt.layer(*layers), tables, 260)
+
+
+def telling(model: OneSubstance) -> Figure:
+    """Information about the concentration over concentrations and wavelengths."""
+    found, series = model.information, model.series
+    assert found is not None  # there is a curve
+    levels = series.concentrations
+    inside = np.flatnonzero(
+        (levels[0] <= found.concentrations) & (found.concentrations <= levels[-1])
+    )
+    rows = inside[sample(len(inside), HEAT_ROWS + 1)]
+    columns = sample(len(series.axis), HEAT_COLUMNS + 1)
+    ends = np.meshgrid(found.concentrations[rows], series.axis[columns], indexing="ij")
+    part = np.sqrt(found.by_wavelength[np.ix_(rows[:-1], columns[:-1])])
+    table = {
+        "wavelength": ends[1][:-1, :-1].ravel(),
+        "wavelength2": ends[1][:-1, 1:].ravel(),
+        "concentration": ends[0][:-1, :-1].ravel(),
+        "concentration2": ends[0][1:, :-1].ravel(),
+        "told": part.ravel(),
+    }
+    amount = labelled("concentration", series.unit)
+    x = x_axis("wavelength", series.axis_label)
+    y = concentration(alt.Y, "concentration", amount, levels)
+    colour = alt.Color("told", type="quantitative").scale(scheme="viridis")
+    colour = colour.legend(title=wrapped("1 / standard error by this wavelength"))
+    chart = alt.layer(marks("rect", x, y, alt.X2("wavelength2"), alt.Y2("concentration2"), colour))
+    what = "how much every wavelength tells of the concentration"
+    return Figure("telling", what, chart, {"told": table}, 300)
 
 
 def rmsep_bars(model: SeveralSubstances, place: int) -> Figure:
@@ -265,8 +328,9 @@ def _pair_axes(model: SeveralSubstances, one: int, other: int) -> tuple[alt.X, a
 
 
 def _pair_amounts(model: SeveralSubstances, one: int, other: int) -> dict[str, Any]:
-    amounts = model.series.amounts
-    return {"sample": model.series.samples, "x": amounts[:, one], "y": amounts[:, other]}
+    shown = sample(len(model.series.amounts), MOST_MARKS)
+    amounts, names = model.series.amounts[shown], [model.series.samples[at] for at in shown]
+    return {"sample": names, "x": amounts[:, one], "y": amounts[:, other]}
 
 
 def surface(model: SeveralSubstances, one: int, other: int) -> Figure:
@@ -293,7 +357,9 @@ def design(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> Fi
         "samples": _pair_amounts(file.model, one, other),
         "hull": _hull(file.series.amounts[:, [one, other]]),
     }
-    if found := [each for _, of_file in file.unknowns for each in of_file if each.fits]:
+    if found := [each for _, of_file in file.unknowns for each in of_file if each.fits][
+        :MOST_MARKS
+    ]:
         x_of, y_of = ([each.numbers[at][0] for each in found] for at in (one, other))
         tables["unknowns"] = {"sample": [each.name for each in found], "x": x_of, "y": y_of}
         colours["unknowns"] = MODEL
@@ -310,7 +376,11 @@ def design(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> Fi
 def _hull(amounts: Float[np.ndarray, "sample 2"]) -> dict[str, list[float]]:
     """Sides of the convex hull of amounts."""
     low, ranges = amounts.min(axis=0), np.ptp(amounts, axis=0)
-    corners = amounts[ConvexHull((amounts - low) / ranges).vertices]
+    scaled = (amounts - low) / ranges
+    if np.linalg.matrix_rank(scaled - scaled.mean(axis=0), tol=1e-6) < 2:
+        corners = amounts[[scaled[:, 0].argmin(), scaled[:, 0].argmax()]]  # on a line
+    else:
+        corners = amounts[ConvexHull(scaled).vertices]
     sides = [(*a, *b) for a, b in pairwise([*corners.tolist(), corners[0].tolist()])]
     return {name: [side[at] for side in sides] for at, name in enumerate(("x", "y", "x2", "y2"))}
 

@@ -7,7 +7,6 @@ from typing import Any
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.routine import UNUSED, Routine, record, sha256
 from geonode.calibration.saved import save_calibration
-from geonode.errors import TrainingError
 from geonode.report.calibration_page import calibration_page
 from geonode.report.calibration_tables import tables
 from geonode.storage.atomic import replacing
@@ -33,10 +32,7 @@ def write_calibration(
 
     Raises:
         ArtifactError: the operating system refuses.
-        TrainingError: geonode takes no part, which the page shows.
     """
-    if file.series.is_of_one and file.model.calibration.curve is None:
-        raise TrainingError(file.model.calibration.absent)
     with replacing(folder) as temporary:
         temporary.mkdir()
         save_calibration(temporary / CALIBRATION, file)

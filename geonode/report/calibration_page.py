@@ -2,25 +2,30 @@
 
 import shlex
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.one_substance import OneSubstance
+from geonode.calibration.results import brief_unknowns
 from geonode.calibration.several_substances import SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.report import calibration_figures as figures
 from geonode.report.calibration_tables import (
+    WORKING,
     coverage_text,
     limit_text,
     with_geonode,
+    working_range_text,
 )
 from geonode.report.kit import Figure, spectra_figure
 from geonode.report.page import Code, Note, Page, Part, Section, SideBySide, Slider, Statement
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import labelled
 from geonode.storage.table import Column, Table
+from geonode.wording import listed, number, quantity
 
 
 def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved: Path) -> Page:
@@ -33,9 +38,12 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
     """
     by_name = {table.name: table for table in tables}
     answer = Statement(file.model.sentence, file.model.is_sound)
+    results = _results(file)
     titles = f"{file.source}: calibration", f"Calibration of {file.source}"
     if file.series.is_of_one:
-        data, figure = figures.curves(file.model), _left_out_figure(file.model)
+        has_curve = file.model.calibration.curve is not None
+        data = figures.curves(file.model) if has_curve else {}
+        figure: Figure | None = _left_out_figure(file.model)
         lead, sections = _lead(file.model), _of_one(file.model, by_name, saved)
     else:
         data, figure = figures.surfaces(file.model), None
@@ -45,8 +53,26 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
         sections = _of_several(file, by_name, saved, data)
     if "record" in by_name:
         sections.append(Section("record", "Record", [by_name["record"]]))
+    if results:
+        errors = [*([figure] if figure else []), *lead]
+        sections = [Section("errors", "How far off estimates are", errors), *sections]
+        sections = [replace(one, folded=True) for one in sections]
+        lead, figure = [], None
     lead = [*lead, Note("All tables as an Excel workbook", link="calibration.xlsx")]
-    return Page(*titles, lead, sections, answer, figure, data, "geonode calibrate")
+    return Page(*titles, lead, sections, results, answer, figure, data, "geonode calibrate")
+
+
+def _results(file: CalibrationFile[Any]) -> list[Part]:
+    """What was found of unknowns, and whether controls and validation allow it."""
+    failed = [one for one in file.controls if not one.passed]
+    checks = [Statement(one.sentence(file.unit), False) for one in failed]
+    if file.controls and not failed:
+        checks = [Statement(f"{len(file.controls)} of {len(file.controls)} controls passed.", True)]
+    checks += [Statement(one.sentence(file.unit), not one.fails) for one in file.validations]
+    if file.correction:
+        checks.append(Statement(f"Estimates are {file.correction.sentence(file.unit)}."))
+    unknowns = [brief_unknowns(file, ends=False)] if file.unknowns else []
+    return [*([checks] if checks else []), *unknowns]
 
 
 def _unknown(tables: dict[str, Table], saved: Path) -> Section:
@@ -64,8 +90,26 @@ def _unknown(tables: dict[str, Table], saved: Path) -> Section:
 
 def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[Section]:
     """Sections on one substance."""
-    drawn, places = figures.drawn_places(model), model.places
-    at = int((drawn < model.place).sum())
+    left_out: list[Part] = [
+        figures.residuals(model),
+        tables["calibration"],
+        "The errors of the combination are those of the whole procedure; those of a method that "
+        "was chosen by them are slightly larger in use.",
+        tables["validation"],
+    ]
+    drawn = figures.drawn_places(model)
+    always = [
+        Section("residuals", "Residuals of left-out levels", left_out),
+        Section("diagnostics", "Diagnostics of PLS and PCR", _diagnostics(model, tables)),
+        Section("peaks", "Peaks", [tables["peaks"]]),
+        _unknown(tables, saved),
+        Section("precision", "How precise estimates are", _precise(model)),
+        Section("limits", "Limits of detection and quantification", [tables["limits"]]),
+    ]
+    spectra = Section("spectra", "Spectra", [spectra_figure(model.series, drawn)])
+    if model.calibration.curve is None:
+        return [spectra, *always]
+    places, at = model.places, int((drawn < model.place).sum())
     wavelength = Slider("wavelength", "wavelength", "curve", len(drawn) - 1, at)
     low, high = places[[0, -1]].tolist()
     start = float(f"{places[len(places) // 2]:.4g}")
@@ -73,35 +117,44 @@ def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[
     box = {"low": low, "high": high, "start": start, "unit": unit}
     concentration = Slider("concentration", "concentration", "predicted", 1000, 500, box)
     curve: list[Part] = [[wavelength], figures.curve(model), Note(name="curve-note")]
-    left_out: list[Part] = [
-        figures.residuals(model),
-        tables["calibration"],
-        "The method is chosen by these same errors: expect slightly more in use.",
-        tables["validation"],
-    ]
     standards = (
         "Where the predicted spectrum is least certain. The gain is how much this standard should "
         "reduce the total error."
     )
     predicted: list[Part] = [[concentration], figures.predicted(model)]
     return [
-        Section("spectra", "Spectra", [spectra_figure(model.series, drawn)]),
+        spectra,
         Section("curve", "Calibration curve", curve),
-        Section("residuals", "Residuals of left-out levels", left_out),
-        Section("diagnostics", "Diagnostics of PLS and PCR", _diagnostics(model, tables)),
-        Section("peaks", "Peaks", [tables["peaks"]]),
+        *always,
         Section("predicted", "Predicted spectrum at any concentration", predicted),
-        _unknown(tables, saved),
-        Section("limits", "Limits of detection and quantification", [tables["limits"]]),
         Section("next", "What to measure next", [standards, tables["next"]]),
     ]
+
+
+def _precise(model: OneSubstance) -> list[Part]:
+    """Standard error over the concentration, working ranges, and what wavelengths tell."""
+    found, unit = model.precision, model.series.unit
+    parts: list[Part] = [
+        f"About {max(1, round(found.length))} concentrations can be told apart from the lowest "
+        "level to the highest.",
+        *(working_range_text(model, precision) for precision in WORKING),
+        figures.precision(model),
+    ]
+    if blind := [f"{number(low)} to {quantity(high, unit)}" for low, high in found.blind]:
+        parts.append(f"Estimates tell little from {listed(blind)}.")
+    if places := model.telling:
+        parts += [
+            f"The most telling wavelengths: {listed([model.at(place) for place in places])}. The "
+            "squares of what all tell add up to 1 / (standard error)² by the law of errors alone.",
+            figures.telling(model),
+        ]
+    return parts
 
 
 def _left_out_figure(model: OneSubstance) -> Figure:
     """Estimates of left-out levels by geonode, and by the method used."""
     found, levels = model.calibration, model.series.concentrations
-    named = {"geonode": "", found.method: f"{model.method}, 90% interval"}
-    named["geonode"] = "geonode, 90% set"
+    named = {key: f"{NAMES[key]}, 90% interval" for key in reversed(with_geonode(found))}
     estimates = {name: (found.left_out[key], found.sets[key]) for key, name in named.items()}
     amount = labelled("concentration", model.series.unit)
     return figures.left_out("true", amount, levels, estimates, 60)
@@ -119,17 +172,17 @@ def _lead(model: OneSubstance) -> list[Part]:
         Column("RMSEP", [one.rmsep for one in scores], unit, digits=2),
         Column("% of range", [100 * one.rmsep_of_range for one in scores], digits=2),
     ]
-    names = [one.method if one.detection else f"{one.method} ({one.said})" for one in limits]
-    of_limits = [
-        Column("limit by", names),
-        Column("detection", [limit_text(one.detection, unit) for one in limits]),
-        Column("quantification", [limit_text(one.quantification, unit) for one in limits]),
-    ]
+    best = limits[0]
+    of_limits = (
+        f"Limit of detection {limit_text(best.detection, unit)}, of quantification "
+        f"{limit_text(best.quantification, unit)}: {best.said}. Limits by other definitions are "
+        "below."
+    )
     title = "Errors of concentration with every level left out in turn (bold: the method used)"
     used = [at for at, one in enumerate(methods) if one.key == found.method]
     return [
         Table("errors", title, errors, frozenset(used)),
-        Table("short_limits", "", of_limits),
+        of_limits,
         Note(_remarks_on_errors(model)),
     ]
 
@@ -139,7 +192,7 @@ def _remarks_on_errors(model: OneSubstance) -> str:
     own, *others = (coverage_text(found.held(key)) for key in with_geonode(found))
     said = f"The 90% intervals of {model.method} contain {own} of the left-out levels"
     said += "".join(f", the sets of geonode {other}" for other in others) + "."
-    if ambiguous := sum(len(parts) > 1 for parts in found.sets["geonode"]):
+    if ambiguous := sum(len(parts) > 1 for parts in found.sets.get("geonode", [])):
         said += (
             f" For {ambiguous} level{'s' * (ambiguous > 1)} two or more concentrations fit; a "
             "diluted sample tells which."

@@ -20,26 +20,31 @@ from geonode.mixtures.next_compositions import propose_mixtures
 from geonode.posterior.next_levels import Proposal
 from geonode.posterior.prior import COVERAGE
 from geonode.storage.table import Cell, Column, Table
-from geonode.wording import listed, quantity, share
+from geonode.wording import listed, number, quantity, share
+
+WORKING = (0.2, 0.1)
+"""Largest standard errors, relative to the concentration, of the working ranges that are given."""
 
 
 def tables(file: CalibrationFile[Any]) -> list[Table]:
-    """All tables, the summary first."""
+    """All tables, the results first."""
     model, results = file.model, result_tables(file)
     if not file.series.is_of_one:
         made = [_summary_table(file), errors_table(model), _left_out_samples(model)]
         if (surface := model.calibration.surface) is None:
-            return [*made, *results]
-        return [*made, *results, _pure_spectra(model), _next_mixtures(surface, model)]
-    made = [_summary_table(file), _left_out_levels(model), _compared(model), *results]
-    rest = [_by_every_method, _limits, _influences, _errors_by_components]
-    rest += [_regression_vector, _peaks, _predicted_spectra, _scan_spectra, _next_levels]
-    return [*made, *(make(model) for make in rest)]
+            return [*results, *made]
+        return [*results, *made, _pure_spectra(model), _next_mixtures(surface, model)]
+    made = [_summary_table(file), _left_out_levels(model), _compared(model)]
+    rest = [_by_every_method, _precision, _limits, _influences, _errors_by_components]
+    rest += [_regression_vector, _peaks]
+    if model.calibration.curve is not None:
+        rest += [_predicted_spectra, _scan_spectra, _next_levels]
+    return [*results, *made, *(make(model) for make in rest)]
 
 
 def with_geonode(found: Calibration) -> list[str]:
-    """The method that estimates, and geonode beside it."""
-    return [*dict.fromkeys((found.method, "geonode"))]
+    """The method that estimates, and geonode beside it if it takes part."""
+    return [key for key in dict.fromkeys((found.method, "geonode")) if key in found.sets]
 
 
 def limit_text(ends: tuple[float, float] | None, unit: str) -> str:
@@ -49,6 +54,18 @@ def limit_text(ends: tuple[float, float] | None, unit: str) -> str:
     low, high = (quantity(end, "1", 2) for end in ends)
     numbers = low if low == high else f"{low} to {high}"
     return numbers if unit == "1" else f"{numbers} {unit}"
+
+
+def working_range_text(model: OneSubstance, precision: float) -> str:
+    """Where the standard error is at most a share of the concentration, in words."""
+    found = model.precision.working_range(precision)
+    said = "nowhere"
+    if found is not None:
+        low, high = (number(end) for end in found)
+        said = (
+            f"from {low} to {quantity(found[1], model.series.unit)}" if low != high else "nowhere"
+        )
+    return f"The standard error is at most {precision:.0%} of the concentration {said}."
 
 
 def coverage_text(contained: Bool[np.ndarray, "level"]) -> str:
@@ -85,6 +102,12 @@ def _about_levels(file: CalibrationFile[OneSubstance]) -> dict[str, Cell]:
             f"{one.name}, RMSEP as share of the range": one.scores.rmsep_of_range,
             f"{one.name}, left-out levels inside their 90% intervals": inside,
         }
+    about["concentrations that can be told apart"] = max(1, round(model.precision.length))
+    if places := model.telling:
+        about["most telling wavelengths"] = ", ".join(map(model.at, places))
+    for precision in WORKING:
+        ends = model.precision.working_range(precision)
+        about[f"working range at {precision:.0%} standard error"] = [ends] if ends else "none"
     about["wavelength of the straight line"] = float(file.series.axis[model.place])
     detection = {one.method: limit_text(one.detection, unit) for one in model.limits}
     return about | {f"limit of detection, {name}": said for name, said in detection.items()}
@@ -101,7 +124,6 @@ def _about_samples(model: SeveralSubstances) -> dict[str, Cell]:
 def _left_out_levels(model: OneSubstance) -> Table:
     found, unit = model.calibration, model.series.unit
     levels, key = found.concentrations, found.method
-    of_geonode, sets = found.left_out["geonode"], found.sets["geonode"]
     errors = found.left_out[key] - levels
     relative = [
         error / level if level else None for error, level in np.column_stack([errors, levels])
@@ -113,11 +135,16 @@ def _left_out_levels(model: OneSubstance) -> Table:
         Column("error", errors, unit),
         Column("error relative to the level", relative),
         Column("inside the interval", found.held(key)),
-        *interval_columns([of_geonode, *_ends(sets)], unit, "geonode "),
-        Column("geonode ambiguous", [len(one) > 1 for one in sets]),
-        Column("inside the set of geonode", found.held("geonode")),
-        Column("geonode set90", sets, unit),
     ]
+    if sets := found.sets.get("geonode"):
+        if key != "geonode":
+            numbers = [found.left_out["geonode"], *_ends(sets)]
+            columns += interval_columns(numbers, unit, "geonode ")
+        columns += [
+            Column("geonode ambiguous", [len(one) > 1 for one in sets]),
+            Column("inside the set of geonode", found.held("geonode")),
+            Column("geonode set90", sets, unit),
+        ]
     title = f"Left-out levels, estimated by {model.method} with {COVERAGE:.0%} intervals"
     return Table("calibration", title, columns)
 
@@ -165,6 +192,21 @@ def _limits(model: OneSubstance) -> Table:
         Column("how, or why not", [one.said for one in found]),
     ]
     return Table("limits", "Limits of detection and of quantification", columns)
+
+
+def _precision(model: OneSubstance) -> Table:
+    """Precision profile."""
+    found, unit = model.precision, model.series.unit
+    at, errors = found.concentrations, found.standard_errors
+    positive = np.where(at > 0, at, np.nan)
+    columns = [
+        Column("concentration", at, unit),
+        Column("standard error", errors, unit),
+        Column("% of the concentration", 100 * errors / positive),
+    ]
+    if (floor := model.floor) is not None:
+        columns.append(Column("by the law of errors alone", floor, unit))
+    return Table("precision", "Standard error of an estimate over the concentration", columns)
 
 
 def _influences(model: OneSubstance) -> Table:

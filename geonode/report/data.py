@@ -18,7 +18,6 @@ from geonode.storage.document import read_json
 from geonode.wording import quantity
 
 REQUIRED = ("spectra", "metric", "christoffel", "geodesics", "decoders", "validate")
-OPTIONAL = ("env", "benchmark")  # about the machine, not the series
 
 MAP_ROWS, MAP_COLUMNS = 40, 100
 """Largest numbers of rows and columns of a heat map, whose cells a browser draws one by one."""
@@ -60,16 +59,23 @@ class Report:
     metric: pd.DataFrame
     """Concentration, mean sqrt_g and deviation (per unit of concentration)."""
     metrics: dict[str, dict[str, Any]]
-    """Content of the metrics files by name; empty for an absent file."""
+    """Content of the metrics files by name, and `device`."""
 
     @classmethod
     def read(
-        cls, source: str, spectra: Path, christoffel: Path, geodesics: Path, metrics: Path
+        cls,
+        source: str,
+        device: Path,
+        spectra: Path,
+        christoffel: Path,
+        geodesics: Path,
+        metrics: Path,
     ) -> "Report":
         """Read and check the data of a run.
 
         Args:
             source: name of the table of measured spectra.
+            device: description of the device, in JSON.
             spectra: artifact of the measured series.
             christoffel: artifact of the grids.
             geodesics: artifact of the geodesics.
@@ -80,9 +86,7 @@ class Report:
             ArtifactError: an input is of another run than the others.
         """
         found = {name: read_json(metrics / f"{name}.json") for name in REQUIRED}
-        for name in OPTIONAL:
-            path = metrics / f"{name}.json"
-            found[name] = read_json(path) if path.is_file() else {}
+        found["device"] = read_json(device)
         series = read_series(spectra)
         names = level_names(series.concentrations)
         if list(found["validate"].get("folds", ())) != names:
@@ -155,7 +159,7 @@ def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
     members, folds, *_ = artifact["ln_sqrt_g"].shape
     rows, columns = sample(len(position), MAP_ROWS), sample(len(series.axis), MAP_COLUMNS)
     log_sqrt, symbol = (
-        _mean_over(artifact, name, members, folds - 1, np.ix_(rows, columns))
+        _mean_over(artifact, name, members, np.ix_(np.array([folds - 1]), rows, columns))[0]
         for name in ("ln_sqrt_g", "christoffel")
     )
     low, high = edges(chart.concentration(position[rows]))
@@ -170,9 +174,9 @@ def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
     return pd.DataFrame(by_level([*map(str, rows)], along, values))
 
 
-def _mean_over(artifact: Artifact, name: str, members: int, fold: int, kept: Any) -> np.ndarray:
-    """Mean over the members of a part of an array of one fold."""
-    parts = [artifact[name][member, fold][kept] for member in range(members)]
+def _mean_over(artifact: Artifact, name: str, members: int, kept: Any) -> np.ndarray:
+    """Mean over the members of a part of an array."""
+    parts = [artifact[name][member][kept] for member in range(members)]
     return np.mean(parts, axis=0, dtype=float)
 
 
@@ -186,7 +190,7 @@ def _read_paths(path: Path, series: Series, chart: Chart, names: list[str]) -> p
     places = (np.arange(wanted) + 0.5) / wanted * (len(series.axis) - 1)  # away from the ends
     chosen = np.unique(places.round().astype(int))
     members = int(artifact.attributes["members"])
-    positions = _mean_over(artifact, "trajectory", members, len(levels), np.s_[:, chosen])
+    positions = _mean_over(artifact, "trajectory", members, np.s_[:, chosen])
     source, target = (np.searchsorted(levels, artifact[name]) for name in ("source", "target"))
     ends = chart.position(levels)[np.stack([source, target], axis=-1)]
     flat = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * times

@@ -38,6 +38,9 @@ DIGITS = 5
 MOST_IN_LEGEND = 12
 """Largest number of levels in a legend; of more, some are named."""
 
+MOST_LEVELS_DRAWN = 50
+"""Largest number of spectra of levels in a figure, evenly spaced among more."""
+
 TITLE_LETTERS = 38
 """Longest line of the title of an axis: those of signals may be long, and a phone is narrow."""
 
@@ -294,9 +297,11 @@ def by_level(
 def spectra_figure(series: Series, drawn: Int[np.ndarray, "chosen"]) -> Figure:
     """Measured spectra of all levels, at some of the wavelengths."""
     unit = series.labels["concentration_unit"]
-    names = [f"{name} {unit}".removesuffix(" 1") for name in level_names(series.concentrations)]
+    levels = sample(len(series.signal), MOST_LEVELS_DRAWN)
+    every = level_names(series.concentrations)
+    names = [f"{every[at]} {unit}".removesuffix(" 1") for at in levels]
     along = {"wavelength": series.axis[drawn]}
-    rows = by_level(names, along, {"signal": series.signal[:, drawn]})
+    rows = by_level(names, along, {"signal": series.signal[np.ix_(levels, drawn)]})
     x, y = x_axis("wavelength", series.axis_label), y_axis("signal", series.signal_label)
     chart = marks("line", x, y, level_colours("level", names)).add_params(zoom())
     return Figure("spectra", "measured spectra of all levels", chart, {"spectra": rows}, 380)

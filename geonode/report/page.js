@@ -167,6 +167,16 @@ for (const slider of document.querySelectorAll('input[data-of]')) {
     Object.keys(live).filter(name => name.startsWith(slider.dataset.of)).forEach(show);
   });
 }
+for (const details of document.querySelectorAll('details')) {  // what was folded has no width
+  details.addEventListener('toggle', () => {
+    for (const figure of details.querySelectorAll('figure')) {
+      if (views[figure.dataset.figure]) fit(views[figure.dataset.figure]);
+    }
+  });
+}
+addEventListener('beforeprint', () => {
+  document.querySelectorAll('details').forEach(details => { details.open = true; });
+});
 let settled;
 addEventListener('resize', () => {  // after Vega has taken the new width
   clearTimeout(settled);

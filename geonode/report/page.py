@@ -18,6 +18,9 @@ from geonode.storage.document import plain
 from geonode.storage.table import SHOWN, Cell, Column, Table, cell_text
 from geonode.wording import quantity
 
+MOST_ROWS = 500
+"""Largest number of rows of a table; workbook and CSV files have all."""
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -82,6 +85,8 @@ class Section:
     name: str
     title: str
     parts: Sequence[Part]
+    folded: bool = False
+    """Whether a reader opens it first; on paper it is open."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,8 @@ class Page:
     lead: Sequence[Part]
     """Parts above the sections."""
     sections: Sequence[Section]
+    results: Sequence[Part] = ()
+    """Parts before the answer."""
     answer: Statement | None = None
     """The result in large letters; the lead stands beside or below it."""
     figure: Figure | None = None
@@ -112,6 +119,7 @@ class Page:
         script = _asset("page.js")
         return _template().render(
             page=self,
+            most_rows=MOST_ROWS,
             policy=_policy(library(), script),
             style=_asset("page.css"),
             library=compressed(library()),
@@ -152,12 +160,8 @@ def _kind(part: Part) -> str:
 
 def _texts(table: Table) -> list[tuple[str, ...]]:
     """Texts of the cells of a table by row."""
-    return [
-        *zip(
-            *([_text_of(one, column) for one in column.cells] for column in table.columns),
-            strict=True,
-        )
-    ]
+    texts = ([_text_of(one, each) for one in each.cells[:MOST_ROWS]] for each in table.columns)
+    return [*zip(*texts, strict=True)]
 
 
 def _text_of(value: Cell, column: Column) -> str:

@@ -1,7 +1,8 @@
-"""The figure that the command `predict` writes as PNG."""
+"""Figures that the commands `predict` and `geodesic` write as PNG."""
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from geonode.estimation.predicting import PredictedBlock
 from geonode.posterior.prior import COVERAGE
@@ -10,19 +11,24 @@ from geonode.report.kit import (
     SHADE,
     Figure,
     by_level,
+    concentration,
     level_colours,
     marks,
     sample,
     x_axis,
     y_axis,
 )
-from geonode.spectra.series import Series, level_names
+from geonode.spectra.series import Series, labelled, level_names
+from geonode.wording import quantity
 
 MOST_DRAWN = 12
 """Largest number of spectra in one figure."""
 
 BANDS = 4
 """Largest number of spectra drawn with bands; more would hide each other."""
+
+LINES = 5
+"""Largest number of wavelengths whose geodesics are drawn."""
 
 
 class PredictedSpectra:
@@ -76,3 +82,16 @@ class PredictedSpectra:
             layers.append(marks("area", x, *ends, colour, table="predicted", opacity=SHADE))
         chart = alt.layer(*layers).properties(width=620, height=340)
         return Figure("predicted", "predicted spectra over the measured ones", chart, tables)
+
+
+def paths_between(series: Series, table: pd.DataFrame) -> Figure:
+    """Concentration along geodesics, as of `between`, at up to `LINES` wavelengths."""
+    shown = table.iloc[sample(len(table), LINES)].set_index("wavelength").filter(like="t=")
+    names = [quantity(value, series.labels["axis_unit"], 4) for value in shown.index]
+    along = {"t": np.array([float(name[2:]) for name in shown])}
+    paths = by_level(names, along, {"concentration": shown.to_numpy()})
+    label = labelled("concentration", series.labels["concentration_unit"])
+    y = concentration(alt.Y, "concentration", label, series.concentrations)
+    chart = marks("line", x_axis("t", "affine parameter t"), y, level_colours("level", names))
+    size = chart.properties(width=420, height=340)
+    return Figure("geodesic", "concentration along geodesics", size, {"paths": paths})

@@ -42,7 +42,7 @@ def report_page(report: Report) -> Page:
         Section("geometry", "Metric and Christoffel symbol", _geometry(report)),
         Section("geodesics", "Geodesics", _paths(report)),
         Section("posterior", "Concentration of every left-out spectrum", _posterior(report)),
-        Section("machine", "Device and time", _machine(report)),
+        Section("device", "Device", _device(report)),
         Section("unmeasured", "What was not measured", [_unmeasured(report)]),
     ]
     heading = f"{report.source}: every spectrum predicted from the others"
@@ -216,6 +216,14 @@ def _scores_of_levels(report: Report) -> Table:
             ("peak_position_error", "peak moved by", report.series.labels["axis_unit"]),
         )
     ]
+    kinds = [report.scores["kinds"][name] for name in folds]
+    if {"posterior", "path"} <= kinds[0].keys():
+        columns += [
+            Column(f"RMSE, {name} alone", [number(one[kind]) for one in kinds], unit)
+            for kind, name in (("posterior", "posterior"), ("path", "paths"))
+        ]
+        weights = [share(one["weight_of_paths"]) for one in kinds]
+        columns.append(Column("weight of the paths", weights))
     return Table("levels", "geonode, every left-out level", columns)
 
 
@@ -306,24 +314,11 @@ def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
     return [sentence, Table("concentrations", f"concentrations ({unit})", columns)]
 
 
-def _machine(report: Report) -> list[Part]:
-    environment, benchmark = report.metrics["env"], report.metrics["benchmark"]
-    named = ("device", "name", "training", "geometry", "processor", "cores", "system", "torch")
-    absent = "not measured"
-    machine = [(key, str(environment.get(key, absent))) for key in named]
-    facts = Table.of_facts("run", "", machine)
-    parts: list[Part] = ["The machine that ran the pipeline.", facts]
-    if benchmark:
-        stages = {**benchmark["stages"], "all": benchmark}
-        memory = [number(one["peak_mb"], absent=absent) for one in stages.values()]
-        columns = [
-            Column("stage", [*stages]),
-            Column("seconds", [number(one["seconds"]) for one in stages.values()]),
-            Column("memory (MB)", memory),
-        ]
-        title = "every stage: seconds of its whole command, and the most memory it needed"
-        parts.append(Table("stages", title, columns))
-    return parts
+def _device(report: Report) -> list[Part]:
+    described = report.metrics["device"]
+    facts = [(key, str(described.get(key))) for key in ("device", "name", "training", "geometry")]
+    about = "What ran the pipeline, and its precision; metrics/benchmark.json has times and memory."
+    return [about, Table.of_facts("run", "", facts)]
 
 
 def _unmeasured(report: Report) -> list[Statement]:

@@ -27,15 +27,15 @@ def encode_json(path: Path, content: dict[str, Any]) -> bytes:
         raise ArtifactError(f"{path}: cannot be written as JSON: {error}") from error
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
+def write_json(path: Path, content: dict[str, Any], digits: int | None = None) -> None:
     """Write JSON, atomically; NaN and infinity become null.
 
-    The content is an argument of `plain`.
+    The content and the significant digits of numbers (None: all) are arguments of `plain`.
 
     Raises:
         ArtifactError: `content` is not JSON otherwise, or the file cannot be written.
     """
-    write_bytes(path, encode_json(path, plain(content)))
+    write_bytes(path, encode_json(path, plain(content, digits)))
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -67,17 +67,20 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, digits: int | None = None) -> Any:
     """Value converted to types of JSON; NaN and infinity become null.
 
     Mappings and sequences may be nested; scalars and arrays of NumPy become numbers and lists.
+    Numbers that are not whole are rounded to some significant digits, if these are given.
     """
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: plain(item, digits) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain(item, digits) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, float) and digits is not None:
+        return float(f"{value:.{digits}g}")
     return value

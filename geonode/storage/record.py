@@ -1,7 +1,7 @@
-"""Records of the time and memory of a stage, stored with its outputs.
+"""Records of the time and memory of a stage: of its last run on this machine.
 
-A record is valid as long as the outputs are. It names machine and engine, and whether the stage did
-all of its work in one run.
+No two runs take the same time, so a record is no output of the stage. It names machine and engine,
+and whether the stage did all of its work in one run.
 """
 
 import os
@@ -21,6 +21,7 @@ from geonode.storage.document import read_json, write_json
 from geonode.usage import resident_memory
 
 _IMPORTED = time.perf_counter()
+_STARTS: dict[str, float] = {}  # of this process
 _STAT = Path("/proc/self/stat")
 _STARTED = 22 - 3  # field 22, the first one after the name being the third (man 5 proc_pid_stat)
 
@@ -35,6 +36,9 @@ class Record:
     """Largest memory allocated by torch on a CUDA device; None without one."""
     whole: bool  # whether all work was done in this run
     conditions: dict[str, Any]  # machine and engine
+    imports: float | None = None  # seconds until all was imported; None if no device is asked for
+    device_start: float | None = None
+    """Seconds from then until the device had started; the rest is computation."""
 
     @classmethod
     def read(cls, path: Path) -> "Record":
@@ -57,6 +61,14 @@ def conditions(engine: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
+def device_starts() -> Iterator[None]:
+    """Context in which a stage, all of whose modules are imported, starts its device."""
+    imports = _seconds()
+    yield
+    _STARTS.update(imports=imports, device_start=_seconds() - imports)
+
+
+@contextmanager
 def recorded(path: Path, engine: dict[str, Any], *, whole: bool) -> Iterator[None]:
     """Write the record of this process after the body; none if the body fails.
 
@@ -71,6 +83,7 @@ def recorded(path: Path, engine: dict[str, Any], *, whole: bool) -> Iterator[Non
         device_peak_mb=_device_peak_mb(),
         whole=whole,
         conditions=conditions(engine),
+        **_STARTS,
     )
     write_json(path, asdict(record))
 

@@ -33,13 +33,13 @@ MORE_EPOCHS = {"cpu": 5, "mps": 50, "cuda": 500}
 MOST_ROWS = 60_000
 """Pairs times wavelengths of all decoders of a timed training, at most."""
 
-MOST_FOLDS = 6
+MOST_TIMED = 6
 """Decoders that are trained together, at most."""
 
 PASSES = {"cpu": 1, "mps": 10, "cuda": 100}  # that are timed together
 SAMPLED_SECONDS = 3.0  # of a training during which a GPU is looked at
 
-TOLERANCE, LARGEST_DEGREE = 1e-8, 512  # of an expansion whose grid is right to 1e-6
+EXPANSION_ERROR, MOST_TERMS = 1e-8, 512  # of an expansion whose grid is right to 1e-6
 STATIONS = {"cpu": 30, "cuda": 100, "mps": 30}
 """Number of concentrations between which geodesics are timed. On a CPU the result then has 25 MB;
 for a larger one, new memory from the system takes longer than the computation."""
@@ -91,7 +91,7 @@ class Kernels:
 
         def source() -> ChebyshevSource:
             return ChebyshevSource.of(
-                metric, wavelengths, tolerance=TOLERANCE, largest_degree=LARGEST_DEGREE
+                metric, wavelengths, tolerance=EXPANSION_ERROR, largest_degree=MOST_TERMS
             )
 
         def measured(call: Callable[[], object]) -> Quartiles:
@@ -135,11 +135,11 @@ class Kernels:
     def training(self) -> tuple[Measured, Rates]:
         """Timing of an epoch of path decoders, forward and backward, and of their predictions.
 
-        As many levels and wavelengths take part as `MOST_FOLDS` and `MOST_ROWS` allow.
+        As many levels and wavelengths take part as `MOST_TIMED` and `MOST_ROWS` allow.
         """
         device, repeats = self.device, self.repeats
         levels, wide = self.series.signal.shape
-        folds = min(levels, MOST_FOLDS)
+        folds = min(levels, MOST_TIMED)
         pairs = len(leave_one_out(levels)[0].training_pairs)
         wavelengths = max(1, min(wide, MOST_ROWS // (folds * pairs)))
         epoch, run, features = self.epoch(folds, wavelengths)

@@ -41,3 +41,18 @@ def test_what_is_given_is_taken():
     days = np.tile(["a", "b", "c"], 5)
     found = _required_groups(spectra, LEVELS, days, "auto")
     np.testing.assert_array_equal(found, np.tile([0, 1, 2], 5))
+
+
+def test_many_levels_and_three_preprocessed_or_not_are_calibrated(tmp_path):
+    for count in (3, 8, 60):
+        levels = np.arange(float(count))
+        spectra = (
+            0.1
+            + np.outer(levels, np.hanning(20))
+            + 0.01 * np.sin(9 * np.outer(levels, np.arange(20)))
+        )
+        found = Calibration.fit(spectra, levels)
+        assert (found.curve is None) == (count != 8)
+        assert ("preprocessed_pls" in found.fitted) == (count > 3)
+        assert "preprocessed_pls" not in Calibration.fit(spectra, levels, preprocessed=True).fitted
+        np.testing.assert_allclose(found.estimate(spectra)[0], levels, atol=0.5)

@@ -17,8 +17,9 @@ def test_errors_of_one_size_have_the_interval_of_student():
     """Of 200 errors of size 0.1, t of 198 degrees of freedom is 1.653."""
     concentrations = np.linspace(0, 1, 200)
     found = law(concentrations, np.where(ALONE % 2, 0.1, -0.1))
-    half = found.half_widths(np.array([0.1, 0.5, 0.9]), np.array([0.0, 0.0, 3.0]))
-    np.testing.assert_allclose(half, [0.1653, 0.1653, 0.3306], rtol=0.03)
+    ends = found.intervals(np.array([0.3, 0.5, 0.5]), np.array([0.0, 0.0, 2.0]))
+    expected = [[0.1347, 0.4653], [0.3347, 0.6653], [0.2137, 0.7863]]
+    np.testing.assert_allclose(ends, expected, atol=0.005)
 
 
 def test_few_errors_have_the_law_of_its_definition():
@@ -35,34 +36,51 @@ def test_few_errors_have_the_law_of_its_definition():
             total[shape] += likelihood * square / 6
             weight += likelihood
     expected = (total / weight) @ (shapes.constant + shapes.proportional * 16)
-    half = law(levels, errors).half_widths(np.array([4.0]), np.zeros(1))
-    np.testing.assert_allclose(half, student.ppf(0.95, 5) * np.sqrt(expected), rtol=1e-6)
+    at, none = np.array([4.0]), np.zeros(1)
+    found = law(levels, errors)
+    np.testing.assert_allclose(found.deviations(at, none)[0], np.sqrt(expected), rtol=1e-6)
+    half = student.ppf(0.95, 5.5) * np.sqrt(expected)
+    np.testing.assert_allclose(found.intervals(at, none), [[4 - half, 4 + half]], rtol=1e-6)
 
 
 def test_errors_that_grow_with_concentration_have_intervals_that_do():
     concentrations = np.geomspace(1e-3, 1, 200)
     signs = np.where(ALONE % 2, 1, -1)
     found = law(concentrations, 0.03 * concentrations * signs)
-    half = found.half_widths(np.array([0.01, 0.1, 0.5]), np.zeros(3))
-    np.testing.assert_allclose(half / [0.01, 0.1, 0.5], 0.03 * 1.653, rtol=0.1)
+    at = np.array([0.01, 0.1, 0.5])
+    half = np.diff(found.intervals(at, np.zeros(3)))[:, 0] / 2
+    np.testing.assert_allclose(half / at, 0.03 * 1.653, rtol=0.1)
 
 
-def test_estimates_beyond_the_levels_have_the_errors_of_their_ends():
-    concentrations = np.linspace(0, 1, 20)
-    errors = np.where(ALONE % 2, 0.01, -0.01)[:20]
-    errors[[0, -1]] = 0.3
-    inside, beyond = law(concentrations, errors).half_widths(np.array([0.5, 1.01]), np.zeros(2))
-    assert inside < 0.03
-    assert beyond > 0.2
+LAW = ErrorLaw(inside=(1.0, 0.0), beyond=(16.0, 0.0), low=10.0, high=50.0, freedom=1000)
+"""Half widths 1.65 between the levels and, with `WIDER_BEYOND` 1.15, 7.57 beyond them."""
+
+
+@pytest.mark.parametrize(
+    ("estimate", "below", "above"),
+    [
+        (30.0, 28.35, 31.65),  # far from both ends
+        (47.0, 45.35, 48.65),  # the end is farther than 1.5 half widths
+        (48.0, 46.35, 55.57),  # the end is within them, and what is beyond it as well
+        (51.0, 49.35, 58.57),  # within the levels the law between them
+        (53.0, 50.0, 60.57),  # from which it is too far to be there
+        (60.0, 52.43, 67.57),
+    ],
+)
+def test_intervals_are_what_the_estimate_is_likely_of(estimate, below, above):
+    """Between and beyond the levels, and mirrored at their middle."""
+    found = LAW.intervals(np.array([estimate, 60 - estimate]), np.zeros(2))
+    expected = [[below, above], [60 - above, 60 - below]]
+    np.testing.assert_allclose(found, expected, atol=0.01)
 
 
 @pytest.mark.parametrize(("groups", "infinite"), [(2, True), (3, False)])
 def test_two_groups_tell_nothing_of_errors_and_three_little(groups, infinite):
     group = np.arange(12) % groups
     found = ErrorLaw.of(group * 1.0, np.full(12, 0.1), np.zeros(12), group)
-    half = found.half_widths(np.array([1.0]), np.zeros(1))
-    assert np.isinf(half[0]) == infinite
-    assert half[0] > 0.1 * 6.3  # t of one degree of freedom
+    low, high = found.intervals(np.array([1.0]), np.zeros(1))[0]
+    assert np.isinf([low, high]).all() == infinite
+    assert high - 1 > 0.1 * student.ppf(0.95, 1.5)
 
 
 def test_the_errors_of_a_fold_tell_nothing_of_its_own_interval():

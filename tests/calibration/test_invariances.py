@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from geonode import ConcentrationRegressor
+from geonode import ConcentrationRegressor, MixtureCalibration
 from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.fit import Calibration
 from geonode.estimation.rows import series_of
 
 AXIS = np.linspace(0, 1, 24)
@@ -44,14 +45,19 @@ CHANGES = {
     "a wavelength of one number": lambda x: np.c_[np.full(len(x), 0.4), x],
     "wavelengths given twice": lambda x: np.c_[x, x],
 }
+NEIGHBOURS = {"permuted wavelengths", *[*CHANGES][-3:]}
+"""Changes of what is beside a wavelength, which preprocessings see."""
 
 
-def found(kind, change=lambda x: x, amounts=lambda y: y, method="auto"):
+def found(kind, change=lambda x: x, amounts=lambda y: y, method="auto", *, preprocessed=False):
     """Method, estimates and ends of intervals."""
-    known, levels = KNOWN[kind]
-    model = ConcentrationRegressor(method=method).fit(change(known), amounts(levels))
-    chosen = model.method_ if kind == "one" else None
-    return chosen, *model.predict(change(UNKNOWN[kind]), return_interval=True)
+    known, levels = change(KNOWN[kind][0]), amounts(KNOWN[kind][1])
+    if kind == "one":
+        model = Calibration.fit(known, levels, method=method, preprocessed=preprocessed)
+        return model.method, *model.estimate(change(UNKNOWN[kind]))
+    several = MixtureCalibration.of(known, levels, preprocessed=preprocessed)
+    estimates = several.estimate(change(UNKNOWN[kind]))
+    return None, estimates.amounts, estimates.intervals
 
 
 @pytest.fixture(scope="module", params=[("one", "geonode"), ("one", "auto"), ("several", "auto")])
@@ -70,7 +76,10 @@ def assert_same(one, other, tolerance=1e-9):
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_says_nothing_changes_nothing(plain, name):
     kind, method, expected = plain
-    assert_same(found(kind, CHANGES[name], method=method), expected)
+    how = {"method": method, "preprocessed": name in NEIGHBOURS}
+    if name in NEIGHBOURS:
+        expected = found(kind, **how)
+    assert_same(found(kind, CHANGES[name], **how), expected)
 
 
 def test_single_precision_changes_its_last_digits(plain):

@@ -56,14 +56,15 @@ def test_the_factor_is_that_of_the_levels_left_out(by_geonode, times):
     assert 0.3 < own.standard_errors[500] / own.floor[500] < 3
 
 
-def test_the_profile_of_a_line_is_its_law_of_errors():
+@pytest.mark.parametrize(("method", "tolerance"), [("straight_line", 0.02), ("combined", 0.1)])
+def test_the_profile_of_other_methods_is_their_law_of_errors(method, tolerance):
+    """The leverage of the combination without a level is about that of its methods' means."""
     spectra = np.stack([one.mean(axis=0) for one in beer.scans()])
-    calibration = Calibration.fit(spectra, beer.LEVELS, method="straight_line")
-    profile, fitted = PrecisionProfile.of(calibration), calibration.fitted["straight_line"]
-    leverages = fitted.leverages_of(spectra)
-    half = calibration.law.half_widths(beer.LEVELS, leverages)
-    expected = TYPICAL * half / calibration.law.quantile
-    np.testing.assert_allclose(profile.at(beer.LEVELS), expected, rtol=0.02)
+    calibration = Calibration.fit(spectra, beer.LEVELS, method=method)
+    profile = PrecisionProfile.of(calibration)
+    _, leverages = calibration._estimated(spectra)
+    expected = TYPICAL * calibration.law.deviations(beer.LEVELS, leverages)[0]
+    np.testing.assert_allclose(profile.at(beer.LEVELS), expected, rtol=tolerance)
     assert profile.floor is None
 
 

@@ -11,6 +11,7 @@ from scipy.stats import t as student
 import geonode
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.checks import Control, Correction, Validation
+from geonode.calibration.methods import PREPROCESSED
 from geonode.calibration.routine import Known, Routine, sha256, tables_of
 from geonode.calibration.saved import load_calibration, save_calibration
 from geonode.calibration.verdict import NAMES
@@ -71,11 +72,14 @@ def test_estimates_are_of_what_was_measured(calibration):
     assert (ends[1, 0], ends[1, 1]) == pytest.approx((3.5, 3.5), abs=1)
 
 
-@pytest.mark.parametrize("method", NAMES)
+@pytest.mark.parametrize("method", [key for key in NAMES if key != "preprocessed_pls"])
 def test_every_method_and_preprocessing_is_kept(tmp_path, method):
-    file = beer.write_series(tmp_path / "beer.csv", 1)
-    steps = "[{savgol: {window: 5, degree: 2, derivative: 1}}]"
-    made = calibrated(file, method, preprocess=steps)
+    file, levels = tmp_path / "beer.csv", np.array([0, 1, 2, 5, 8, 10])
+    spectra = beer.spectra_at(levels) + 1e-3 * np.random.default_rng(0).normal(size=(6, 21))
+    columns = {f"{level} ppb": one for level, one in zip(levels, spectra, strict=True)}
+    file.write_text(beer.table(columns), encoding="utf-8")
+    steps = "[{savgol: {window: 5, degree: 2, derivative: 1}}]"  # beside which no others are tried
+    made = calibrated(file, method, preprocess=None if method == PREPROCESSED else steps)
     save_calibration(tmp_path / "saved.safetensors", made)
     found = load_calibration(tmp_path / "saved.safetensors")
     for one, other in zip(found.estimate(UNKNOWN), made.estimate(UNKNOWN), strict=True):

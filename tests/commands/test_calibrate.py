@@ -25,7 +25,7 @@ NAMES = {
     "left_out.csv",
     *("unknowns.csv", "limits.csv", "peaks.csv", "predicted.csv", "next.csv"),
     *("samples.csv", "components.csv", "regression.csv", "spectra.csv", "record.csv"),
-    "calibration.safetensors",
+    *("precision.csv", "calibration.safetensors"),
 }
 
 
@@ -61,14 +61,19 @@ def test_levels_and_unknowns_are_estimated(made):
     assert all(abs(float(row[5])) < 0.1 for row in levels)
     assert sum(row[7] == "true" for row in levels) >= 4
     header, good, odd = rows(made / "unknowns.csv")
-    assert good[:3] == ["unknown.csv", "'=1+1", method]  # no formula of a spreadsheet
-    assert float(good[4]) < 3.5 < float(good[5])
-    assert float(good[3]) != float(good[6])
-    assert float(good[7]) < 3.5 < float(good[8])
-    fits = header.index("fits")
-    assert (good[fits], odd[fits]) == ("true", "false")
-    assert "fits nowhere" in odd[-1]
-    assert "above the range" not in good[-1]
+    good, odd = (dict(zip(header, row, strict=True)) for row in (good, odd))
+    assert (good["spectrum"], good["method"]) == ("'=1+1", method)  # no formula of a spreadsheet
+    assert float(good["low90 (ppb)"]) < 3.5 < float(good["high90 (ppb)"])
+    assert good["raw estimate (ppb)"] != good["geonode estimated (ppb)"]
+    assert float(good["geonode low90 (ppb)"]) < 3.5 < float(good["geonode high90 (ppb)"])
+    assert (good["fits"], odd["fits"]) == ("true", "false")
+    assert "fits nowhere" in odd["remark"]
+    assert odd["estimated (ppb)"] == odd["low90 (ppb)"] == odd["geonode set90 (ppb)"] == ""
+    assert good["remark"] == ""
+    error = float(f"{float(good['raw standard error (ppb)']):.1e}")
+    assert float(good["standard error (ppb)"]) == error
+    rounded = round(float(good["raw estimate (ppb)"]), 1 - math.floor(math.log10(error)))
+    assert float(good["estimated (ppb)"]) == rounded
 
 
 def test_the_band_is_a_peak_and_the_summary_gives_errors_and_limits(made):
@@ -77,7 +82,7 @@ def test_the_band_is_a_peak_and_the_summary_gives_errors_and_limits(made):
     assert float(peaks[0][5]) == pytest.approx(beer.UNIT_SPECTRUM[beer.PLACE], rel=0.02)
     assert peaks[0][7] == "true"
     assert 'id="peaks"' in page
-    assert 'href="#peaks"' in page
+    assert page.index('id="results"') < page.index('id="answer"') < page.index("<details>")
     summary = dict(rows(made / "summary.csv"))
     table = rows(made / "calibration.csv")[1:]
     geonode = [abs(float(row[8]) - float(row[0])) for row in table]
@@ -109,7 +114,7 @@ def test_diagnostics_are_tables_of_levels_wavelengths_and_components(made):
 def test_the_workbook_holds_the_same_cells(made):
     book = load_workbook(made / "calibration.xlsx")
     assert {entry.name for entry in made.iterdir()} == NAMES
-    assert book.sheetnames[:4] == ["summary", "calibration", "validation", "unknowns"]
+    assert book.sheetnames[:4] == ["unknowns", "record", "summary", "calibration"]
     for sheet in book:
         table = rows(made / f"{sheet.title}.csv")
         assert (sheet.max_row, sheet.max_column) == (len(table), len(table[0]))
@@ -125,7 +130,7 @@ def test_the_workbook_holds_the_same_cells(made):
 OTHER_AXIS = beer.table({"a": beer.UNIT_SPECTRUM}).replace("\n400,", "\n401,")
 REFUSED = {
     "absent": (["absent.csv"], "No such file"),
-    "one level": (["one.csv"], "found 1 concentrations, expected 4"),
+    "one level": (["one.csv"], "found 1 concentrations, expected 3"),
     "missing values": (["gaps.csv"], "an empty or NaN cell"),
     "axis": (["beer.csv", "--unknown", "other.csv"], "other.csv: axis: found 401 to 600"),
     "unit": (["beer.csv", "--concentration-unit", "mol/L"], "found concentrations in ppb, and"),
@@ -165,12 +170,15 @@ def test_another_method_may_be_asked_for_and_whose_number_it_is_is_said(tmp_path
     done = call("calibrate", series, *words)
     assert done.exit_code == 0, done.output
     assert "Unknown spectra are estimated by PLS." in done.stdout
-    found = rows(tmp_path / "out" / "unknowns.csv")[1:]
-    assert [row[2] for row in found] == ["PLS"] * 3
-    assert [float(row[3]) for row in found] == pytest.approx([0.2, 5, 14], abs=0.05)
-    assert found[0][-1].startswith("below the range: beyond the level of 1 ppb")
-    assert "range" not in found[1][-1]
-    assert found[2][-1].startswith("above the range: beyond the level of 10 ppb")
+    header, *found = rows(tmp_path / "out" / "unknowns.csv")
+    found = [dict(zip(header, row, strict=True)) for row in found]
+    assert [row["method"] for row in found] == ["PLS"] * 3
+    raw = [float(row["raw estimate (ppb)"]) for row in found]
+    assert raw == pytest.approx([0.2, 5, 14], abs=0.05)
+    low, within, high = (row["remark"] for row in found)
+    assert low.startswith("below the range: beyond the level of 1 ppb")
+    assert "range" not in within
+    assert high.startswith("c fits nowhere")  # its numbers mean nothing, also their range
     assert_refused(call("calibrate", series, "--method", "ols"), "expected auto, straight_line")
 
 

@@ -98,7 +98,7 @@ def refused(address, folder, match):
 
 def checked_grids(path, engine):
     metric = LEARNED.metric(CPU)
-    source, options = DirectSource(metric, WAVELENGTHS), {"engine": engine}
+    source, options = DirectSource(metric, WAVELENGTHS), {"engine": engine, "every": True}
     options["check"] = GridCheck(metric, WAVELENGTHS, 5, 1.0)
     return write_grids(path, source.grid, nodes(60), LEARNED, SERIES, **options)
 
@@ -176,7 +176,7 @@ def test_grids_and_geodesics_have_the_bytes_of_one_process(address, tmp_path, mo
         engine.work(tiles.surroundings, range(9), lambda *one: taken.append(one))
         for name, one in (("here", LOCAL), ("there", engine)):
             checked[name] = checked_grids(Path(name), one)
-            stored = StoredGrids(Path(name), LEARNED, SERIES)
+            stored = StoredGrids(Path(name), LEARNED, SERIES, True)
             wanted = Geodesics(stored, LEARNED, SERIES, CHOSEN, parameters(), DOUBLE)
             summaries[name] = wanted.solve(Path(f"{name}-solved"), engine=one)
     assert [(tile, around[:2]) for tile, around in taken] == [(n, (1, tmp_path)) for n in range(9)]

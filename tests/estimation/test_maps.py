@@ -8,10 +8,11 @@ import xarray
 
 import geonode.estimation.maps
 from geonode.calibration.one_substance import OneSubstance
+from geonode.compute.device import CPU
 from geonode.errors import SpectraError
 from geonode.estimation.image import Image
-from geonode.estimation.maps import AMBIGUOUS, MISFIT, MISSING, OUTSIDE, Maps
-from geonode.estimation.posterior import CPU, estimate
+from geonode.estimation.maps import AMBIGUOUS, MISFIT, MISSING, OUTSIDE, UNDETERMINED, Maps
+from geonode.estimation.posterior import estimate
 from geonode.storage.artifact import open_artifact
 from geonode.storage.atomic import kept_of
 from tests.commands.calling import call
@@ -87,13 +88,15 @@ class Below(OneSubstance):
         return lambda spectra: (np.full((1, len(spectra)), end), np.zeros(len(spectra), np.uint8))
 
 
+def below(model):
+    return Below(model.series, model.calibration, model.chance)
+
+
 @pytest.mark.parametrize("number", ["float64", "float32", "float16"])
 def test_no_estimate_reads_as_missing(tmp_path, calibrated, number):
     values = image_values()
     path = store(tmp_path / "cube.zarr", values)
-    Maps(Below(calibrated.series, calibrated.model.calibration), Image.open(path), number).write(
-        tmp_path / "map.zarr", 6
-    )
+    Maps(below(calibrated.model), Image.open(path), number).write(tmp_path / "map.zarr", 6)
     with xarray.open_zarr(tmp_path / "map.zarr", consolidated=False) as found:
         there = np.isfinite(values).all(axis=2)
         np.testing.assert_array_equal(found["low90"], np.where(there, -1.0, np.nan))
@@ -104,9 +107,7 @@ def test_tiles_go_round_the_cards(tmp_path, calibrated, monkeypatch):
     monkeypatch.setattr(geonode.estimation.maps, "all_alike", {CPU: cards}.__getitem__)
     monkeypatch.setattr(geonode.estimation.maps, "usable_cores", lambda: 1)
     path = store(tmp_path / "cube.zarr", image_values(), chunks=(ROWS, 1, len(AXIS)))
-    Maps(Below(calibrated.series, calibrated.model.calibration), Image.open(path)).write(
-        tmp_path / "map.zarr", ROWS
-    )
+    Maps(below(calibrated.model), Image.open(path)).write(tmp_path / "map.zarr", ROWS)
     found = open_artifact(tmp_path / "map.zarr")["low90"]
     np.testing.assert_array_equal(found[0], [3, 7, 3, 7, 3, 7, 3])
 
@@ -147,8 +148,8 @@ def test_maps_are_the_estimates_of_the_pixels(tmp_path, curve, written, chunks, 
     assert flags[4, 0] & MISFIT
     assert not (flags[0] & MISFIT).any()
     np.testing.assert_array_equal(flags[there] & AMBIGUOUS, expected.disconnected)
-    assert found["flags"].flag_masks == [1, 2, 4, OUTSIDE]
-    meanings = "ambiguous fits_nowhere missing outside_the_samples"
+    assert found["flags"].flag_masks == [1, 2, 4, OUTSIDE, UNDETERMINED]
+    meanings = "ambiguous fits_nowhere missing outside_the_samples not_determined"
     assert found["flags"].flag_meanings == meanings
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cube.zarr", "map.zarr"]
 
@@ -293,7 +294,9 @@ def test_the_command_writes_maps_and_refuses_what_is_not_for_images(tmp_path, tr
     path, out = store(tmp_path / "cube.zarr", image_values()), tmp_path / "map.zarr"
     given = ("estimate", path, "--root", trained)
     made = call(*given, "--out", out, "--cache-dtype", "float32", "--user", "me")
-    assert (made.exit_code, made.stderr) == (0, f"maps of 5 x 7 pixels -> {out}\n")
+    note, verdict = made.stderr.splitlines()
+    assert (made.exit_code, note) == (0, f"maps of 5 x 7 pixels -> {out}")
+    assert verdict.startswith("error: the calibration with trained: None of the methods")
     found = open_artifact(out)
     low, high = found["low90"][0], found["high90"][0]
     assert low.dtype == np.float32

@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from geonode.calibration.methods import INVERSE, estimate_left_out_by
@@ -13,9 +14,11 @@ from geonode.evaluation.baselines import BASELINES, chosen_inside
 from geonode.evaluation.evaluate import (
     CHOSEN_BASELINE,
     GEONODE,
+    POSTERIOR,
     PUBLISHED,
     Evaluation,
     Learned,
+    by_kind,
     by_model,
     classical,
     estimate_left_out,
@@ -119,12 +122,30 @@ def test_a_blend_also_answers_as_the_published_method():
     series = small_series(levels=5, wavelengths=9)
     model = SpectralModel.fit(series, tiny(), cpu())
     found = by_model(model)
-    assert list(found) == [GEONODE, PUBLISHED]
+    assert list(found) == [GEONODE, PUBLISHED, POSTERIOR]
     path = model.blend.only("path").left_out(series, model.features)
     np.testing.assert_array_equal(found[PUBLISHED].spectra, path.spectra)
     assert found[PUBLISHED].half_width is None
+    rows, names = by_kind(model, found), ("blend", "path", "posterior")
+    for place, (row, weights) in enumerate(zip(rows.values(), model.blend.weights, strict=False)):
+        assert row["weight_of_paths"] == weights[1]
+        for kind, one in zip(names, found.values(), strict=True):
+            error = one.spectra[place] - series.signal[place]
+            assert row[kind] == pytest.approx(np.sqrt((error**2).mean()))
     alone = replace(model, blend=model.blend.only("posterior"), features=None)
-    assert list(by_model(alone)) == [GEONODE]
+    assert list(by_model(alone)) == [GEONODE, POSTERIOR]
+
+
+def test_scores_by_wavelength_are_over_levels():
+    series, off = small_series(levels=5, wavelengths=9), np.linspace(0.1, 0.2, 9)
+    series.signal[:, 3] = 0.25  # no level differs there
+    found = Evaluation(series, series.signal + off).by_wavelength()
+    rows = pd.read_csv(io.StringIO(found), index_col="wavelength")
+    np.testing.assert_allclose(rows["rmse"], off, rtol=1e-5)
+    assert rows["r2"].isna().tolist() == [place == 3 for place in range(9)]
+    vary = np.delete(np.arange(9), 3)
+    expected = 1 - off[vary] ** 2 / series.signal[:, vary].var(0)
+    np.testing.assert_allclose(rows["r2"].dropna(), expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ LEARNED = small_metrics(SERIES)
 CHOSEN = np.array([0, 2, 4])
 CORES = "geonode.compute.profile.usable_cores"
 PAIRS = LEVELS * (LEVELS - 1)
-SHAPE = (MEMBERS, LEVELS + 1, PAIRS, WAVELENGTHS)
+COUNT = MEMBERS * PAIRS * (LEVELS * len(CHOSEN) + WAVELENGTHS)
 DOUBLE = Device("cpu", "test", torch.float32, torch.float64)
 SINGLE = Device("cpu", "test", torch.float32, torch.float32)
 
@@ -31,10 +31,9 @@ SINGLE = Device("cpu", "test", torch.float32, torch.float32)
 def stored(path, resolution=200, learned=LEARNED):
     """Grids of some metrics, read back."""
     source = DirectSource(learned.metric(CPU), torch.from_numpy(SERIES.wavelengths))
-    write_grids(
-        path, source.grid, nodes(resolution), learned, SERIES, check=lambda model, grid: None
-    )
-    return StoredGrids(path, learned, SERIES)
+    options = {"every": True, "check": lambda *one: None}
+    write_grids(path, source.grid, nodes(resolution), learned, SERIES, **options)
+    return StoredGrids(path, learned, SERIES, True)
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +53,10 @@ def parameters(tolerance=1e-6, **others):
     return GeodesicsParameters(tolerance=tolerance, **block | others)
 
 
-def solve(path, grids, block, device=DOUBLE, learned=LEARNED, report=lambda units: None):
-    return Geodesics(grids, learned, SERIES, CHOSEN, block, device).solve(path, report)
+def solve(
+    path, grids, block, device=DOUBLE, learned=LEARNED, report=lambda units: None, chosen=CHOSEN
+):
+    return Geodesics(grids, learned, SERIES, chosen, block, device).solve(path, report)
 
 
 def contents(path):
@@ -76,30 +77,40 @@ def test_what_is_solved_is_read(whole):
     path, summary, told = whole
     assert told == [1] * 10
     features, found = read_features(path, SERIES, CHOSEN), contents(path)
-    assert (features.shape, features.dtype) == ((*SHAPE[:3], 3, 5), np.float32)
+    assert (features.shape, features.dtype) == ((MEMBERS, LEVELS + 1, PAIRS, 3, 5), np.float32)
     assert not features.flags.writeable
     source, target = ordered_pairs(LEVELS)
-    length = features[..., 2].reshape(MEMBERS, LEVELS + 1, PAIRS, 3)
     back = (source[:, None] == target) & (target[:, None] == source)
+    length = features[..., 2]
     np.testing.assert_allclose(length, length[:, :, back.int().argmax(1)], rtol=1e-6)
     metric, wavelengths = LEARNED.metric(CPU), torch.from_numpy(SERIES.wavelengths)
-    for model, x in enumerate(np.tile(LEARNED.positions(SERIES.concentrations), (MEMBERS, 1))):
-        at = LEARNED.index(model)
+    x = LEARNED.positions(SERIES.concentrations)[LEVELS]  # in the metric of all levels
+    for member, model in enumerate(LEARNED.wanted(folds=False)):
         log_sqrt = metric[model].log_sqrt(torch.from_numpy(x), wavelengths)[0].numpy()
-        v0, ends = found["v0"][at], x[[source.numpy(), target.numpy()]]
-        speed = np.abs(v0) * np.exp(log_sqrt[source])
-        np.testing.assert_allclose(speed[:, CHOSEN], length[at], rtol=1e-6)
-        np.testing.assert_allclose(found["trajectory"][at][..., [0, -1]].mean(1), ends.T, atol=1e-6)
+        v0, ends = found["v0"][member], x[[source.numpy(), target.numpy()]]
+        speed, paths = np.abs(v0) * np.exp(log_sqrt[source]), found["trajectory"][member]
+        np.testing.assert_allclose(speed[:, CHOSEN], length[member, LEVELS], rtol=1e-6)
+        np.testing.assert_allclose(paths[..., [0, -1]].mean(1), ends.T, atol=1e-6)
     assert not found["status"].any()
     np.testing.assert_array_equal(found["training"], SERIES.axis[CHOSEN])
     for name, index in (("source", source), ("target", target)):
         np.testing.assert_array_equal(found[name], SERIES.concentrations[index])
     np.testing.assert_array_equal(found["time"], [0, 0.25, 0.5, 0.75, 1])
-    assert (summary.geodesics, summary.unconverged) == (np.prod(SHAPE), 0)
-    assert (summary.evaluations, summary.checked_on_network) == (2 * np.prod(SHAPE), 10 * 20)
-    assert np.abs(found["residual"]).max() == summary.residual_max <= 1e-9
+    assert (summary.geodesics, summary.unconverged) == (COUNT, 0)
+    assert (summary.evaluations, summary.checked_on_network) == (2 * COUNT, 10 * 20)
+    assert np.abs(found["residual"]).max() <= summary.residual_max <= 1e-9
     assert 0 < summary.endpoint_error_max <= 3e-7  # grids are stored in float32
     assert 0 < summary.speed_drift_max <= 3e-7
+
+
+def test_without_path_decoders_geodesics_of_all_levels_alone_are_solved(tmp_path, grids, whole):
+    path = tmp_path / "geodesics.zarr"
+    summary = solve(path, grids, parameters(), chosen=None)
+    assert summary.geodesics == MEMBERS * PAIRS * WAVELENGTHS
+    found, expected = contents(path), contents(whole[0])
+    assert expected.keys() - found.keys() == {"features", "training", "fold"}
+    for name, values in found.items():
+        np.testing.assert_array_equal(values, expected[name])
 
 
 def test_float32_geometry_and_no_trajectories(tmp_path, grids, whole):
@@ -121,7 +132,7 @@ def test_geodesics_that_miss_leave_an_older_artifact_as_it_was(tmp_path, grids, 
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     row = r"[0-9]+ to [0-9]+ ppb at [0-9.]+ nm \(member [01], fold [0-4]\): [0-9.]+e-1[0-9]"
     message = (
-        r"[0-9]+ of 600 geodesics miss their target by more than 1e-300, expected at most 0\. "
+        r"[0-9]+ of 408 geodesics miss their target by more than 1e-300, expected at most 0\. "
         rf"Worst: {row}; {row}; {row}\. Raise .*--allow-unconverged"
     )
     with pytest.raises(GeometryError, match=message) as caught:
@@ -136,7 +147,7 @@ def test_a_grid_that_is_too_coarse_or_of_other_metrics_is_refused(tmp_path, grid
     sharp, other = small_metrics(SERIES, gain=3.0), small_metrics(SERIES, seed=1)
     coarse = stored(tmp_path / "grids.zarr", 12, sharp)
     path = tmp_path / "geodesics.zarr"
-    with pytest.raises(GeometryError, match=r"of 600 geodesics miss .*Raise christoffel\.resoluti"):
+    with pytest.raises(GeometryError, match=r"of 408 geodesics miss .*Raise christoffel\.resoluti"):
         solve(path, coarse, parameters(time_points=0), device, sharp)
     with pytest.raises(GeometryError, match=r"on the network, expected at most .*write the grid"):
         solve(path, grids, parameters(time_points=0), device, other)
@@ -179,8 +190,8 @@ def test_a_card_short_of_memory_takes_fewer_wavelengths_and_finds_the_same(
     failed = sum(count > most for count in rows)
     assert failed > 0
     assert max(rows[failed:]) <= most  # nor is it tried with the next model
-    assert (told, sum(rows[failed:])) == ([1] * 10, 600)
-    assert (summary.geodesics, summary.evaluations) == (600, 1200)
+    assert (told, sum(rows[failed:])) == ([1] * 10, COUNT)
+    assert (summary.geodesics, summary.evaluations) == (COUNT, 2 * COUNT)
     assert_same(path, contents(whole[0]))
     assert len(caplog.messages) == failed
     assert caplog.messages[0].startswith("CUDA out of memory. Tried to allocate 2 GiB.; solving")
@@ -195,7 +206,7 @@ def test_an_iterative_method_finds_the_same_velocities(tmp_path, grids, whole):
     path = tmp_path / "iterative.zarr"
     summary = solve(path, grids, parameters(method="newton", steps=10))
     assert (summary.method, summary.unconverged) == ("newton", 0)
-    assert summary.evaluations > 600 * 2 * 10 * 4  # two shots of 10 steps of 4 stages at least
+    assert summary.evaluations > COUNT * 2 * 10 * 4  # two shots of 10 steps of 4 stages at least
     assert summary.endpoint_error_max <= 1e-5
     expected, found = contents(whole[0]), contents(path)
     assert 0 < abs(found["v0"] - expected["v0"]).max() <= 1e-5
@@ -222,16 +233,16 @@ def clumsy(misses):
 
 
 def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypatch):
-    """Three of the model (1, 2), one of them in the second block of its wavelengths."""
+    """Three of the model (1, 4), one of them in the second block of its wavelengths."""
     monkeypatch.setattr(CORES, lambda: 1)  # the method counts its calls
-    misses = {14: [(0, 1, 0.1), (4, 0, 0.2)], 15: [(4, 0, 0.3)]}
+    misses = {10: [(0, 1, 0.1), (4, 0, 0.2)], 11: [(4, 0, 0.3)]}
     monkeypatch.setattr(solved, "TABLES", 180)  # 288 kB a wavelength: 1 MB is enough for three
     monkeypatch.setitem(SOLVERS, "newton", clumsy(misses))
     path, device = tmp_path / "geodesics.zarr", replace(DOUBLE, memory_mb=1)
     message = (
-        r"3 of 600 geodesics .*expected at most 2\. Worst: 10 to 20 ppb at 405\.196 nm "
-        r"\(member 1, fold 2\): 3\.0e-01; 10 to 20 ppb at 400 nm \(member 1, fold 2\): 2\.0e-01; "
-        r"0 to 10 ppb at 401 nm \(member 1, fold 2\): 1\.0e-01\. Raise"
+        r"3 of 408 geodesics .*expected at most 2\. Worst: 10 to 20 ppb at 405\.196 nm "
+        r"\(member 1, fold 4\): 3\.0e-01; 10 to 20 ppb at 400 nm \(member 1, fold 4\): 2\.0e-01; "
+        r"0 to 10 ppb at 401 nm \(member 1, fold 4\): 1\.0e-01\. Raise"
     )
     block = {"method": "newton", "check_rows": 60, "time_points": 0}
     with pytest.raises(GeometryError, match=message):
@@ -242,8 +253,8 @@ def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypa
     assert summary.residual_max == pytest.approx(0.3, abs=1e-6)
     assert summary.endpoint_error_max <= 3e-7  # of those that have converged
     found = contents(path)
-    assert found["status"].sum() == found["status"][1, 2, [0, 4, 4], [1, 0, 3]].sum() == 3
-    assert found["residual"][1, 2, 4, 0] == pytest.approx(0.2, abs=1e-6)
+    assert found["status"].sum() == found["status"][1, [0, 4, 4], [1, 0, 3]].sum() == 3
+    assert found["residual"][1, 4, 0] == pytest.approx(0.2, abs=1e-6)
     monkeypatch.setattr(solved, "TABLES", 700)
     with pytest.raises(GeometryError, match=r"memory_mb: found 1 MB .* 1\.1\d MB of one"):
         solve(path, grids, parameters(**block), device)

@@ -17,7 +17,7 @@ SOURCE = DirectSource(LEARNED.metric(CPU), torch.from_numpy(SERIES.wavelengths))
 
 def write(path, grid_of=SOURCE.grid, dtype=torch.float32, **options):
     """Write with the usual options, and hand back the models and grids that were to be checked."""
-    usual = {"check": lambda *one: one}
+    usual = {"check": lambda *one: one, "every": True}
     nodes = stretched(RESOLUTION, dtype)
     return write_grids(path, grid_of, nodes, LEARNED, SERIES, **usual | options)
 
@@ -29,7 +29,7 @@ def test_what_is_written_is_checked_and_read(tmp_path, dtype):
     checked = write(path, dtype=dtype, report=told.append)
     assert told == [1] * SOURCE.models
     assert [model for model, _ in checked] == list(range(SOURCE.models))
-    stored = StoredGrids(path, LEARNED, SERIES)
+    stored = StoredGrids(path, LEARNED, SERIES, True)
     for model, seen in checked:
         grid = SOURCE.grid(model, positions)
         read = stored.grid(LEARNED.index(model), torch.empty(0, dtype=dtype))
@@ -48,6 +48,16 @@ def test_what_is_written_is_checked_and_read(tmp_path, dtype):
         np.testing.assert_array_equal(dataset["wavelength"], SERIES.axis)
 
 
+def test_without_path_decoders_grids_of_all_levels_alone_are_evaluated(tmp_path):
+    checked, path = write(tmp_path / "grids", every=False), tmp_path / "grids"
+    assert [LEARNED.index(model) for model, _ in checked] == [(0, LEVELS), (1, LEVELS)]
+    stored = StoredGrids(path, LEARNED, SERIES, False)
+    for model, seen in checked:
+        assert torch.equal(stored.grid(LEARNED.index(model), torch.empty(0)).symbol, seen.symbol)
+    with pytest.raises(ArtifactError, match="found shape"):
+        StoredGrids(path, LEARNED, SERIES, True)
+
+
 @pytest.mark.parametrize("change", [lambda symbol: symbol / 0, lambda symbol: symbol + 1e39])
 def test_grids_that_are_not_finite_leave_no_artifact(tmp_path, change):
     def changed(model, positions):
@@ -61,8 +71,8 @@ def test_grids_that_are_not_finite_leave_no_artifact(tmp_path, change):
 
 def test_absent_grids_and_those_of_another_series_are_refused(tmp_path):
     with pytest.raises(MissingArtifactError, match="none"):
-        StoredGrids(tmp_path / "none", LEARNED, SERIES)
+        StoredGrids(tmp_path / "none", LEARNED, SERIES, True)
     write(tmp_path / "grids.zarr")
     for other in (small_series(LEVELS, 6), small_series(5, WAVELENGTHS)):
         with pytest.raises(ArtifactError, match=r"grids\.zarr.*ln_sqrt_g.*metrics and the spectra"):
-            StoredGrids(tmp_path / "grids.zarr", small_metrics(other), other)
+            StoredGrids(tmp_path / "grids.zarr", small_metrics(other), other, True)

@@ -20,7 +20,7 @@ from geonode.learning.batches import (
 )
 from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import EndToEnd
-from geonode.learning.folds import SOURCES, Fold, leave_one_out, leave_two_out
+from geonode.learning.folds import Fold, leave_one_out, leave_two_out
 from geonode.learning.objective import fit
 from geonode.learning.path_decoder import PathDecoding
 from geonode.progress import silent
@@ -197,7 +197,7 @@ def test_what_a_fold_leaves_out_may_be_unknown():
 # memory
 
 MANY, WIDTH = 12, 31
-MANY_PAIRS = MANY * SOURCES
+MANY_PAIRS = MANY * Fold.sources
 WEIGHTS = 64 * 3 + 64 * 128 + 128 + 129  # of a metric; of a decoder three times 64 more
 
 

@@ -30,11 +30,12 @@ SERIES = series(LEVELS, WAVELENGTHS)
 def fit(measured, kind="blend", members=1, inner=None, report=lambda _: None):
     """A blend, the features behind it, the history of its training, and the steps announced."""
     shape = measured.signal.shape
-    runs = NestedRuns.of(shape[0], 2, InnerParameters(members=members, levels=inner), cpu())
+    parameters = decoder_parameters(kind=kind, members=2)
+    inner_parameters = InnerParameters(members=members, levels=inner)
+    runs = NestedRuns.of(shape[0], parameters, inner_parameters, cpu())
     features, inner_features = flat_features(*shape), None
     if runs.inner is not None:
         inner_features = flat_features(*shape, folds=len(runs.inner.folds))
-    parameters = decoder_parameters(kind=kind, members=2)
     runs = runs.with_progress(report)
     blend, history = fit_blend(measured, features, inner_features, parameters, runs)
     return blend, features, history, training_steps(parameters, runs)

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geonode.learning.folds import (
-    SOURCES,
     Fold,
     Standardisation,
     leave_one_out,
@@ -30,7 +29,7 @@ def test_pairs_join_training_levels_alone(some):
     training = [pairs[place] for place in fold.training_pairs.tolist()]
     assert training == sorted(set(training))
     assert all(set(pair) <= used for pair in training)
-    if len(used) <= SOURCES + 1:
+    if len(used) <= Fold.sources + 1:
         assert training == [pair for pair in pairs if set(pair) <= used]
     assert fold.paths_to_left_out(None) is None
     if not fold.left_out:
@@ -51,11 +50,17 @@ def test_in_a_long_series_every_level_is_the_target_of_few_and_of_its_neighbours
     ranks = {level: rank for rank, level in enumerate(fold.training)}
     count = len(ranks)
     for side in (0, 1):
-        assert Counter(pair[side] for pair in training) == dict.fromkeys(ranks, SOURCES)
+        assert Counter(pair[side] for pair in training) == dict.fromkeys(ranks, Fold.sources)
     steps = {(ranks[target] - ranks[source]) % count for source, target in training}
     assert {1, count - 1} < steps
-    assert len(steps) == SOURCES
-    assert max(np.diff(sorted(steps))) <= -(-(count - 2) // (SOURCES - 1))  # evenly spaced
+    assert len(steps) == Fold.sources
+    assert max(np.diff(sorted(steps))) <= -(-(count - 2) // (Fold.sources - 1))  # evenly spaced
+
+
+def test_without_a_limit_every_ordered_pair_of_a_long_series_is_trained_on():
+    fold = Fold(0, 12, (3,), None)
+    pairs = [pair for pair in ordered_pairs(12) if 3 not in pair]
+    assert [ordered_pairs(12)[place] for place in fold.training_pairs.tolist()] == pairs
 
 
 @pytest.mark.parametrize(

@@ -157,8 +157,9 @@ def whole(kind, measured, monkeypatch):
 
     The outer and the inner parts are apart: of the latter, metrics, geodesics and predictions.
     """
-    runs = NestedRuns.of(LEVELS, MEMBERS, InnerParameters(members=1, levels=2), cpu())
     metrics = metric_parameters(evidence_margin=0.0, **SETTINGS)
+    inner = InnerParameters(members=1, levels=2)
+    runs = NestedRuns.of(LEVELS, metrics.model_copy(update={"members": MEMBERS}), inner, cpu())
     learned = learn(measured, metrics, runs).metrics
     chosen = training_wavelengths(WAVELENGTHS, TRAINING_WAVELENGTHS)
     features = path_features(learned, measured, chosen)

@@ -19,7 +19,7 @@ CPU = cpu(torch.float64)
 LEVELS = np.array([1.0, 4.0, 16.0, 64.0, 256.0])
 SERIES = series_of(LEVELS, spectra(5, 11))
 BENT = replace(SERIES, signal=np.sin(np.log(LEVELS)[:, None] / 3 + SERIES.axis / 100))
-RUNS = NestedRuns.of(5, 2, InnerParameters(members=1, levels=None), CPU)
+RUNS = NestedRuns.of(5, metric_parameters(members=2), InnerParameters(members=1, levels=None), CPU)
 
 
 def parameters(**changes):

@@ -48,7 +48,7 @@ def test_amounts_that_cannot_calibrate_are_refused(amounts, message):
 def test_tied_amounts_have_no_response_surface(amounts, tied):
     design = Design.of(amounts, tuple("abc"[: amounts.shape[1]]))
     assert design.tied == tied
-    assert design.without_surface[1 : len(tied)] == tied[1:]
+    assert tied in design.without_surface
     assert bool(design.without_surface) == bool(tied)
 
 

@@ -264,7 +264,7 @@ def test_tied_amounts_are_estimated_each_by_itself():
     closed = random.dirichlet([2.0, 2.0, 2.0], 24)
     signal = beer.spectra(closed, noise=1e-3)
     found = MixtureCalibration.of(signal[:16], closed[:16], ("fat", "flour", "water"))
-    assert found.design.without_surface.startswith("Amounts of fat, flour and water sum to 1 in")
+    assert found.design.without_surface.startswith("Amounts are tied, as amounts of fat, flour")
     assert found.surface is None
     assert "geonode" not in {*found.rmsep, *found.verdict, *found.by_method(signal)}
     estimates = found.estimate(signal[16:])

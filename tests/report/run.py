@@ -74,7 +74,9 @@ class Run:
         return self
 
     def report(self):
-        return Report.read(self.source, *self.artifacts, self.folder / "metrics")
+        return Report.read(
+            self.source, self.metric_file("device"), *self.artifacts, self.folder / "metrics"
+        )
 
     def page(self):
         return report_page(self.report()).html()
@@ -128,7 +130,7 @@ class Run:
     def _write_grids(self):
         """Member m has ln sqrt(g) = a x + m."""
         nodes = np.linspace(-1.0, 1.0, 33)
-        shape = (self.members, len(self.levels) + 1, len(nodes), self.wavelengths)
+        shape = (self.members, 1, len(nodes), self.wavelengths)
         member = np.arange(self.members)[:, None, None, None]
         grids = {
             "ln_sqrt_g": np.broadcast_to(SLOPE * nodes[:, None] + member, shape),
@@ -149,7 +151,7 @@ class Run:
         ends = np.exp(SLOPE * self.series.positions)
         times = np.linspace(0.0, 1.0, self.times)
         paths = np.log(ends[source, None] + times * (ends[target] - ends[source])[:, None]) / SLOPE
-        shape = (self.members, count + 1, len(pairs), self.wavelengths)
+        shape = (self.members, len(pairs), self.wavelengths)
         attributes = {"members": self.members, "made_from": self._made_from(2)}
         with self.series.artifact_writer(self.artifacts[2], attributes) as writer:
             levels = np.array(self.levels)
@@ -159,7 +161,7 @@ class Run:
                 writer.coordinate("time", times, units="1", long_name="t")
                 one = np.repeat(paths[:, None], self.wavelengths, axis=1)
                 values = np.broadcast_to(one, (*shape, self.times))
-                dims = ("member", "fold", "pair", "wavelength", "time")
+                dims = ("member", "pair", "wavelength", "time")
                 writer.stored(
                     "trajectory", dims, values.astype("float32"), units="1", long_name="trajectory"
                 )
@@ -210,6 +212,10 @@ class Run:
             "bands": {"400-450": scores},
             "estimation": ESTIMATION | {"levels": dict.fromkeys(names, ESTIMATE)},
             "calibrations": {},
+            "kinds": {
+                name: {"blend": 0.25, "posterior": 0.5, "path": 0.75, "weight_of_paths": 0.375}
+                for name in names
+            },
             "published_method": None,
         }
         counts = {"geodesics": 1000, "unconverged": 0, "checked_on_network": 64}
@@ -221,5 +227,5 @@ class Run:
             "geodesics": counts,
             "decoders": {},
             "validate": validate,
-            "env": {"device": "cpu", "name": "Some Processor", "cores": 2},
+            "device": dict.fromkeys(("name", "training", "geometry"), "x") | {"device": "cpu"},
         }

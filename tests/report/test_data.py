@@ -15,7 +15,7 @@ def test_everything_of_a_run_is_read(written):
     assert np.allclose(report.predicted - written.signal, 0.25, atol=1e-5)
     assert np.allclose(report.half_width, 0.5)
     assert report.band == "90% interval"
-    assert report.metrics["benchmark"] == {}
+    assert report.metrics["device"]["device"] == "cpu"
     density = report.posterior.groupby("level")["density"]
     assert density.count().to_dict() == dict.fromkeys(report.names, 9)
     assert np.allclose(report.posterior["density"], 1 / 40)
@@ -52,11 +52,10 @@ def test_maps_and_paths_are_means_over_members_in_concentrations(chart, kappa, l
     assert not (paths["source"] == paths["target"]).any()
 
 
-def test_an_absent_metrics_file_is_named_unless_it_says_nothing_of_the_series(run):
-    run.metric_file("env").unlink()
-    assert run.report().metrics["env"] == {}
-    run.metric_file("geodesics").unlink()
-    with pytest.raises(MissingArtifactError, match=r"geodesics\.json"):
+@pytest.mark.parametrize("name", ["device", "geodesics"])
+def test_an_absent_file_is_named(run, name):
+    run.metric_file(name).unlink()
+    with pytest.raises(MissingArtifactError, match=rf"{name}\.json"):
         run.report()
 
 

@@ -19,7 +19,7 @@ from tests.report.run import HOSTILE, NOT_MEASURED, Run
 
 SECTIONS = [
     *("data", "folds", "errors", "scores", "geometry"),
-    *("geodesics", "posterior", "machine", "unmeasured"),
+    *("geodesics", "posterior", "device", "unmeasured"),
 ]
 FIGURES = [
     *("spectra", "folds", "error", "posterior_metric", "metric", "christoffel"),
@@ -76,7 +76,7 @@ def test_names_from_files_are_text_everywhere(written, tmp_path):
     run.change("validate", baselines={HOSTILE: scores}, best_baseline=HOSTILE)
     run.change("validate", bands={HOSTILE: scores})
     environment = {"name": HOSTILE, "device": HOSTILE}
-    run.metric_file("env").write_text(json.dumps(environment), encoding="utf-8")
+    run.metric_file("device").write_text(json.dumps(environment), encoding="utf-8")
     plain, hostile = Page(written.page()), Page(run.page())
     assert hostile.programs == plain.programs
     assert not hostile.all("img")
@@ -123,18 +123,11 @@ def test_what_only_some_runs_have_is_shown_where_it_is_there(full, run):
     found = {"pls": {"median_absolute_error": 1.5}, "pcr": {"median_absolute_error": 4.5}}
     bands = {"400-450": published | {"q2": 2.2e-16}}
     run.change("validate", calibrations=found, published_method=published, bands=bands)
-    stages = {
-        "metric": {"seconds": 21.728, "peak_mb": 444.6},
-        "probe": {"seconds": 0.25, "peak_mb": None},
-    }
-    benchmark = {"seconds": 51.55, "peak_mb": 788.5, "stages": stages}
-    run.metric_file("benchmark").write_text(json.dumps(benchmark), encoding="utf-8")
     more = Page(run.page()).words
     for sentence in (
         "published method: perceptrons on paths 0.188 0.625 0.562 0.438 geonode 0.250 0.375 0.500",
         "Q² pooled R² interior R² 400-450 0.188 0 0.562 0.438",
         "Classical calibrations are off by (median) pls 1.50 ppb and pcr 4.50 ppb.",
-        "metric 21.7 445 probe 0.250 not measured all 51.5 788",
     ):
         assert sentence in more
         assert sentence not in full.words
@@ -152,14 +145,13 @@ def test_a_flat_metric_is_said_to_be_none_of_the_predictions(full, run):
 
 
 def test_what_is_null_is_said_to_be_unknown(tmp_path):
-    """No replicates, scores, intervals, skill, estimation, trajectories, training or machine."""
+    """No replicates, scores, intervals, skill, estimation, trajectories or training."""
     run = Run(tmp_path, times=0, replicates=1, band="standard deviation").write()
     fold = dict.fromkeys(("rmse", "mae", "max_error"), 0.25) | dict.fromkeys(NOT_MEASURED)
     nothing = ("pooled_r2", "interior_pooled_r2", "coverage", "skill", "chosen_baseline_rmse")
     absent = dict.fromkeys([*nothing, "coverage90", "estimation"]) | {"bands": {}}
     run.change("validate", folds=dict.fromkeys(run.names, fold), **absent)
     run.change("geodesics", unconverged=3)
-    run.metric_file("env").unlink()
     run.empty("posterior", "metric_posterior")
     page = Page(run.page())
     for part in (

@@ -34,20 +34,22 @@ def test_half_widths_and_masses_hold_what_they_promise_where_they_were_found(mon
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("levels", [4, 6])
-def test_sets_and_intervals_hold_nine_of_ten_new_simulated_levels(levels):
-    """With other seeds than those of the calibration; 360 levels vary by 1.6%."""
-    prior, series = packaged_prior(), -(-180 // levels)
-    found = [
-        one
-        for errors in calibration.ERRORS
-        for one in left_out(Batch(prior, levels, series, errors, 77_000 + levels))
-    ]
-    inside = np.array([one.inside for one in found])
-    likelier = np.array([one.more_likely for one in found])
-    held = likelier < prior.mass_of_sets(levels - 1, inside)
-    assert np.mean(held[inside]) == pytest.approx(0.9, abs=0.05)
-    assert np.mean(held[~inside]) == pytest.approx(0.9, abs=0.07)
-    widths = prior.intervals(levels - 1, inside)[:, PROBABILITIES.index(0.9)]
-    of_spectra = [np.mean(one.ratios <= width) for one, width in zip(found, widths, strict=True)]
+def test_sets_and_intervals_hold_nine_of_ten_new_simulated_levels():
+    """Of series of four and six, with other seeds than the calibration; 360 levels vary by 1.6%."""
+    prior, ends, sets, of_spectra = packaged_prior(), [], [], []
+    for levels in (4, 6):
+        for errors in calibration.ERRORS:
+            batch = Batch(prior, levels, -(-90 // levels), errors, 77_000 + levels)
+            found = left_out(batch)
+            inside = np.array([one.inside for one in found])
+            likelier = np.array([one.more_likely for one in found])
+            widths = prior.intervals(levels - 1, inside)[:, PROBABILITIES.index(0.9)]
+            ends.append(~inside)
+            sets.append(likelier < prior.mass_of_sets(levels - 1, inside))
+            of_spectra += [
+                np.mean(one.ratios <= width) for one, width in zip(found, widths, strict=True)
+            ]
+    held, at_ends = np.concatenate(sets), np.concatenate(ends)
+    assert np.mean(held[~at_ends]) == pytest.approx(0.9, abs=0.05)
+    assert np.mean(held[at_ends]) == pytest.approx(0.9, abs=0.07)
     assert np.mean(of_spectra) == pytest.approx(0.9, abs=0.04)

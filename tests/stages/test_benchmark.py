@@ -13,12 +13,11 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.parameters_file import read_parameters
 from geonode.storage.document import write_json
 from geonode.storage.record import Record, conditions
-from stages.paths import DEVICE, METRICS, PIPELINE, RECORDS
+from stages.paths import DEVICE, METRICS, PIPELINE, RECORDS, WORK
 from stages.performance import kernels
 from tests.geometry.small_series import LEVELS, small_metrics, small_series
-from tests.stages.conftest import assert_refused
 
-KERNELS = {"geodesics": {"per_second": 1e8}, "training": {"trained_per_second": 1e6}}
+KERNELS = {"geodesics": {"rows": 20, "per_second": 1e8}, "training": {"trained_per_second": 1e6}}
 
 
 def leave_run(project, monkeypatch, reading, lineage):
@@ -26,7 +25,7 @@ def leave_run(project, monkeypatch, reading, lineage):
     found = read_parameters(project / "params.yaml")
     here = conditions(found.engine.model_dump(mode="json"))
     for place, name in enumerate(PIPELINE):
-        record = Record(10.0 + place, 100.0 + place, None, True, here)
+        record = Record(10.0 + place, 100.0 + place, None, True, here, 0.5, 0.25)
         write_json(RECORDS / f"{name}.json", asdict(record))
     write_json(DEVICE, resolve("cpu", found.precision).describe())
     series = small_series(levels=LEVELS)
@@ -49,15 +48,25 @@ def test_seconds_memory_and_rates_are_measured(run):
     found = json.loads((METRICS / "benchmark.json").read_text(encoding="utf-8"))
     total = sum(10.0 + place for place in range(len(PIPELINE)))
     assert (found["seconds"], found["peak_mb"]) == (total, 100.0 + len(PIPELINE) - 1)
-    expected = {"seconds": 12.0, "peak_mb": 102.0, "device_peak_mb": None}
+    expected = {"seconds": 12.0, "imports": 0.5, "device_start": 0.25}
+    expected |= {"peak_mb": 102.0, "device_peak_mb": None}
     assert found["stages"]["spectra"] == expected
     assert (found["device"], found["geodesics"]) == ("cpu", KERNELS["geodesics"])
+    assert json.loads(WORK.read_text(encoding="utf-8")) == {
+        "geodesics": {"rows": 20},
+        "training": {},
+    }
 
 
 @pytest.mark.usefixtures("unchecked", "timed")
-def test_a_record_that_is_missing_is_named(run):
+def test_a_stage_that_never_ran_here_leaves_no_total(run):
     (RECORDS / "spectra.json").unlink()
-    assert_refused(run("benchmark"), "data/records/spectra.json: not found")
+    result = run("benchmark")
+    assert result.exit_code == 0, result.output
+    assert "not timed (spectra cached)" in result.output
+    found = json.loads((METRICS / "benchmark.json").read_text(encoding="utf-8"))
+    assert found["seconds"] is None
+    assert "spectra" not in found["stages"]
 
 
 def test_a_resumed_run_is_not_whole(run, project):

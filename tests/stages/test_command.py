@@ -19,6 +19,7 @@ STAGES = {
     "geodesics": ["tolerance", "time-points"],
     "decoders": ["members", "epochs", "kind", "learning-rate", "preset", "inner-levels"],
     "validate": ["bands"],
+    "calibrate": ["method"],
     "report": [],
     "benchmark": ["repeats"],
 }
@@ -74,7 +75,7 @@ def test_progress_is_silent_without_a_terminal(run):
         ("christoffel", "data/device.json"),
         ("geodesics", "data/device.json"),
         ("decoders", "data/device.json"),
-        ("validate", "data/spectra.zarr"),
+        ("validate", "data/device.json"),
         ("report", "data/spectra.zarr"),
         ("benchmark", "data/device.json"),
     ],

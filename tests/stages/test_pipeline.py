@@ -1,7 +1,10 @@
 """The pipeline as a user runs it: DVC, in a copy of the project."""
 
+import csv
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +19,7 @@ STAGES = [
     *("probe", "generate", "spectra", "metric", "christoffel", "geodesics", "decoders"),
     *("validate", "calibrate", "benchmark", "report"),
 ]
+GEOMETRY = ("christoffel", "geodesics")
 pytestmark = pytest.mark.slow
 
 
@@ -138,11 +142,11 @@ def test_predictions_agree_with_their_scores(clone):
     ("file", "found", "other", "stages"),
     [
         ("params.yaml", "  learning_rate: 0.01\n", "  learning_rate: 0.02\n", {"decoders"}),
-        ("params.yaml", "preset: standard", "preset: fast", {"metric", "decoders"}),
+        ("params.yaml", "preset: standard", "preset: fast", {"metric", *GEOMETRY, "decoders"}),
         ("params.yaml", "workers: 2", "workers: 3", set()),
         ("geonode/report/page.py", '"""', '"""\n', {"report"}),
         (
-            "geonode/posterior/posterior.py",
+            "geonode/posterior/evidence.py",
             '"""',
             '"""\n',
             {"decoders", "validate", "calibrate", "benchmark"},
@@ -173,9 +177,14 @@ def test_experiments_are_compared_by_their_metrics(clone):
         done = dvc(clone, *run, "-S", "device=cpu")
         assert done.returncode == 0, done.stdout + done.stderr
     found = told(clone, "metrics", "diff", "three", "four")
-    assert found["metrics/decoders.json"]["loss"]["diff"] != 0
-    assert "metrics/metric.json" not in found  # the metric was not learned again
-    assert "metrics/benchmark.json" in found
+    assert found.keys() == {"metrics/summary.json"}  # the spectra are the same
+    assert found["metrics/summary.json"]["rmse"]["diff"] != 0
+    ((_, of_files),) = told(clone, "metrics", "show").items()
+    assert sum(len(one["data"]) for one in of_files["data"].values()) <= 40
+    page = (ROOT / "docs/your-spectra.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^dvc (exp show .*)$", page, re.M)
+    shown = dvc(clone, *shlex.split(command), "--csv").stdout
+    assert {"three", "four"} <= {row["Experiment"] for row in csv.DictReader(shown.splitlines())}
 
 
 def test_a_typo_costs_no_artifact(clone, changed):

@@ -2,8 +2,11 @@
 
 import csv
 import json
+import re
+from configparser import ConfigParser
 
 import pytest
+from dvc_render.html import render_html
 from dvc_render.vega import VegaRenderer
 
 from geonode.parameters_file import parse_yaml
@@ -43,3 +46,15 @@ def test_a_plot_shows_columns_of_its_table_and_tells_lines_apart(path, x, column
 
 def test_predictions_are_beside_what_was_measured():
     assert ["measured", "predicted"] in [columns for _, _, columns, _ in plots()]
+
+
+def test_the_page_of_plots_loads_nothing_but_what_the_report_wrote(tmp_path):
+    config = ConfigParser()
+    config.read(ROOT / ".dvc/config")
+    template = ROOT / ".dvc" / config["plots"]["html_template"]
+    rows = [{"x": 1, "y": 2, "rev": "workspace"}]
+    plot = VegaRenderer(rows, "plot", template="simple", x="x", y="y")
+    page = render_html([plot], tmp_path / "dvc_plots/index.html", template).read_text()
+    assert "vegaEmbed('#plot'" in page
+    assert re.findall(r'(?:src|href)="(.*?)"', page) == ["../metrics/vega.js"]
+    assert "metrics/vega.js" in DECLARED["stages"]["report"]["outs"]

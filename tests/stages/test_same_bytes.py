@@ -37,7 +37,6 @@ ALL = "import runpy\n" + "\n".join(
     "except SystemExit as end:\n    assert not end.code, end.code"
     for name in STAGES
 )
-MACHINE = "metrics/env.json"  # says how many threads there are
 
 
 def make(folder, **changes):
@@ -75,14 +74,15 @@ def run(folder, cores, threads):
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    return {name: hash for name, hash in made(folder, "data", "metrics").items() if name != MACHINE}
+    return made(folder, "data", "metrics")
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("taskset") is None, reason="no taskset here")
 def test_every_stage_has_the_same_bytes_on_any_cores(tmp_path):
     expected = run(tmp_path / "one", "0", "1")
-    assert len(expected) > len(STAGES)
+    for path in (path for name in STAGES for path in outputs_of(name)):
+        assert any(name.startswith(path) for name in expected), path  # so dvc.lock is the same
     found = run(tmp_path / "two", "0,1", "3")
     assert {n for n in expected if found.get(n) != expected[n]} == set()
 

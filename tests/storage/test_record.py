@@ -8,7 +8,7 @@ import pytest
 from geonode.errors import CorruptArtifactError, MissingArtifactError
 from geonode.machine import processor, processor_and_versions
 from geonode.storage.document import write_json
-from geonode.storage.record import Record, conditions, recorded
+from geonode.storage.record import Record, conditions, device_starts, recorded
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="not reported elsewhere")
 ENGINE = {"kind": "local", "workers": 2, "scheduler": None}
@@ -47,9 +47,10 @@ def test_a_record_tells_machine_and_engine(tmp_path):
     with pytest.raises(ArithmeticError), recorded(path, ENGINE, whole=True):
         raise ArithmeticError
     assert list(tmp_path.iterdir()) == []
-    with recorded(path, ENGINE, whole=False):
+    with recorded(path, ENGINE, whole=False), device_starts():
         pass
     found = Record.read(path)
+    assert 0 <= found.device_start < found.imports < found.seconds
     assert not found.whole
     assert found.conditions == conditions(ENGINE) != conditions({**ENGINE, "workers": 3})
     assert found.conditions["machine"]["cores"] == os.cpu_count()

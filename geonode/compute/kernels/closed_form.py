@@ -24,7 +24,7 @@ _CONFIGS = [
 ]
 
 
-_LOCK = Lock()
+_LAUNCH = Lock()
 """Held during a launch: the tuner of triton keeps the arguments of a call in itself."""
 
 
@@ -130,7 +130,7 @@ def all_pairs(
     found = positions.new_empty(pairs, count) if v0 is None else v0.contiguous()
     features = positions.new_empty(5, pairs, count)
     inputs = (positions, length, moment, slowest, root, wavelengths)
-    with _LOCK:
+    with _LAUNCH:
         _join[lambda chosen: (triton.cdiv(count, chosen["block"]), 2, stations)](
             *(found, *features),
             *(part.contiguous() for part in inputs),

@@ -1,0 +1,191 @@
+"""The published method in full: how its seconds grow with its work, how far its scores spread.
+
+`python -m research.published`, in the folder of the project, runs the stages of the preset
+`published` for more and more members, levels and wavelengths, each in a folder of its own, and
+writes published.json, published.csv and published.png (work over seconds, all devices so far). What
+the file holds already is not run again, so that a call cut short, or one on another device, adds to
+it; `--minutes` begins no further run after them.
+
+Members are trained apart: one run of many tells the scores of each alone, and of ensembles of
+disjoint members.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+import typer
+
+from geonode.compute.device import resolve
+from geonode.estimation.model import SpectralModel
+from geonode.evaluation.evaluate import PUBLISHED, by_model
+from geonode.geometry.learned import LearnedMetrics
+from geonode.geometry.solved import read_features
+from geonode.learning.path_decoder import PathDecoders
+from geonode.parameters_file import default_parameters, parse_yaml
+from geonode.report.kit import Figure
+from geonode.storage.document import write_json
+from research.published_method import MetricModule, SequentialSolver, published_calls
+from stages.paths import DATA, GEODESICS, METRIC, METRICS, PARAMETERS, PIPELINE, RECORDS
+
+DAYS = 18
+"""Of the publication, for six levels, 601 wavelengths and one member."""
+
+WALKS = 5  # geodesics by the sequential method
+SIZES = (1, 4, 16)  # members of the ensembles whose scores are compared
+
+Numbers = Annotated[list[int], typer.Option(min=1, help="May be repeated.")]
+
+
+def main(
+    members: Numbers = [1, 4, 16, 64],  # noqa: B006
+    levels: Numbers = [6, 12, 24],  # noqa: B006
+    wavelengths: Numbers = [601, 2400],  # noqa: B006
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    method: Annotated[str, typer.Option(help="Of the geodesics: closed_form, dopri5.")] = (
+        "closed_form"
+    ),
+    minutes: Annotated[float, typer.Option(help="After which no further run begins.")] = 9.0,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("published"),
+) -> None:
+    """Run every number of members, and one member of every number of levels and wavelengths."""
+    out.mkdir(parents=True, exist_ok=True)
+    file, began = out / "published.json", time.perf_counter()
+    found: list[dict[str, Any]] = _read(file)["runs"] if file.exists() else []
+    wanted = [(count, levels[0], wavelengths[0]) for count in members]
+    wanted += [(members[0], count, wavelengths[0]) for count in levels[1:]]
+    wanted += [(members[0], levels[0], count) for count in wavelengths[1:]]
+    given = default_parameters({"device": device})
+    name = resolve(given.device, given.precision).name
+    for shape in wanted:
+        key: dict[str, Any] = {"device": name, "method": method}
+        key |= dict(zip(("members", "levels", "wavelengths"), shape, strict=True))
+        if any(key.items() <= row.items() for row in found):
+            continue
+        if time.perf_counter() - began > 60 * minutes:
+            typer.echo(f"not begun: {shape}")
+            continue
+        found.append(key | _run(shape, device, method))
+        write_json(file, {"runs": found})
+    table = _with_growth(found)
+    table.to_csv(out / "published.csv", index=False)
+    _figure(table).save_png(out / "published.png")
+    typer.echo(table[["device", "members", "levels", "wavelengths", "work", "seconds"]].to_string())
+
+
+def _stage(name: str, folder: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
+    command = [sys.executable, "-m", f"stages.{name}"]
+    subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+def _run(shape: tuple[int, int, int], device: str, method: str) -> dict[str, Any]:
+    """Seconds, memory and scores of one run."""
+    members, levels, wavelengths = shape
+    content = parse_yaml(PARAMETERS.read_text(encoding="utf-8"))
+    content |= {"preset": "published", "device": device}
+    content["spectra"]["concentrations"] = None
+    content["geodesics"]["method"] = method
+    for block in ("metric", "decoders"):
+        content[block]["members"] = members
+    if levels != len(content["generate"]["concentrations"]):
+        content["generate"]["concentrations"] = np.linspace(0, 60, levels).tolist()
+    content["generate"]["wavelengths"]["step"] = 600 / (wavelengths - 1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / PARAMETERS).write_text(json.dumps(content))
+        for stage in PIPELINE:
+            _stage(stage, folder)
+        records = {stage: _read(folder / RECORDS / f"{stage}.json") for stage in PIPELINE}
+        scores, solved = (_read(folder / METRICS / f"{n}.json") for n in ("validate", "geodesics"))
+        call, spread = _seconds_per_call(folder), _spread(folder, members)
+    seconds = sum(record["seconds"] for record in records.values())
+    calls = published_calls(levels * (levels - 1), wavelengths, models=levels * members)
+    work = calls / published_calls()  # in units of the publication's
+    peaks = {
+        key: max(r[key] or 0 for r in records.values()) for key in ("peak_mb", "device_peak_mb")
+    }
+    return {
+        "work": work,
+        "seconds": seconds,
+        "stages": {stage: record["seconds"] for stage, record in records.items()},
+        **peaks,
+        "ratio_to_published_days": DAYS * 86400 * work / seconds,
+        "ratio_to_sequential": call * calls / seconds,
+        **{score: scores[score] for score in ("pooled_r2", "q2", "rmse")},
+        "geodesics": {key: solved[key] for key in ("geodesics", "unconverged", "evaluations")},
+        "spread": spread,
+    }
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _seconds_per_call(folder: Path) -> float:
+    """Median seconds of a metric-network call of the sequential method, on the CPU."""
+    metric, found = LearnedMetrics.read(folder / METRIC).metric(torch.device("cpu")), []
+    for walk in range(WALKS):
+        solver, start = SequentialSolver(MetricModule(metric, 0)), time.perf_counter()
+        solver.solve(-1.0, 1.0, walk / WALKS)
+        found.append((time.perf_counter() - start) / solver.calls)
+    return float(np.median(found))
+
+
+def _spread(folder: Path, members: int) -> dict[str, dict[str, list[float]]]:
+    """Every score of disjoint ensembles of the members, by the size of an ensemble."""
+    model = SpectralModel.read(folder / DATA)
+    features = np.array(read_features(folder / GEODESICS, model.series, model.blend.training))
+    paths, folds = model.blend.decoders["path"], len(model.learned.charts)
+    assert isinstance(paths, PathDecoders)
+    found: dict[str, dict[str, list[float]]] = {}
+    for size in (size for size in SIZES if size <= members):
+        of_size = found.setdefault(f"of_{size}", {"pooled_r2": [], "q2": []})
+        for first in range(0, members - size + 1, size):
+            models = list(range(first * folds, (first + size) * folds))
+            network, scale = paths.network[models], paths.features[models]
+            blend = replace(
+                model.blend, decoders={"path": replace(paths, network=network, features=scale)}
+            )
+            part = replace(model, blend=blend, features=features[first : first + size])
+            scores = by_model(part)[PUBLISHED].scores
+            of_size["pooled_r2"].append(scores["pooled_r2"] or 0.0)
+            of_size["q2"].append(scores["q2"] or 0.0)
+    return found
+
+
+def _with_growth(found: list[dict[str, Any]]) -> pd.DataFrame:
+    """A row for every run; lists of scores as their least, median and largest."""
+    table = pd.json_normalize(found)
+    for name in table.filter(like="spread."):
+        known = table[name].dropna().map(lambda scores: np.percentile(scores, (0, 50, 100)))
+        table[name] = known.map(lambda ends: " ".join(f"{end:.3f}" for end in ends))
+    least = table.loc[table.groupby("device")["work"].transform("idxmin")].reset_index()
+    for name in ("work", "seconds"):
+        table[f"{name}_growth"] = table[name] / least[name]
+    return table
+
+
+def _figure(table: pd.DataFrame) -> Figure:
+    """Seconds over work, both logarithmic."""
+    log, words = alt.Scale(type="log"), "work, in units of the publication's"
+    x = alt.X("work", type="quantitative", scale=log).title(words)
+    y = alt.Y("seconds", type="quantitative", scale=log).title("seconds in the stages")
+    colour = alt.Color("device", type="nominal")
+    chart = alt.Chart().mark_point(filled=True, size=60).encode(x, y, colour)
+    what, shown = "seconds over work", table[["work", "seconds", "device"]]
+    return Figure("published", what, chart.properties(width=420, height=300), {"runs": shown})
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,48 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.commands.calling import call
+from tests.estimation.trained import AXIS
+from tests.stages.conftest import assert_refused
+
+LENGTH = np.sqrt(np.log(2) + 0.1)  # of a straight path over half of the chart in a flat metric
+
+
+def test_a_geodesic_of_a_flat_metric_is_straight(trained):
+    result = call("geodesic", 10, 40, "--wavelength", 520, "--root", trained, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    (row,) = found["geodesics"]
+    path = [row[f"t={time:g}"] for time in np.linspace(0, 1, 11).round(1)]
+    np.testing.assert_allclose(path, np.linspace(10, 40, 11), rtol=1e-9)
+    assert row["status"] == "converged"
+    assert row["initial_velocity"] == pytest.approx(1)
+    assert row["length"] == pytest.approx(LENGTH)
+    assert found["statistics"]["length"]["median"] == pytest.approx(LENGTH)
+
+
+def test_paths_at_all_wavelengths_are_written_and_drawn(trained, tmp_path):
+    out, figure = tmp_path / "paths.csv", tmp_path / "paths.png"
+    result = call("geodesic", 45, 0, "--root", trained, "--out", out, "--figure", figure)
+    assert result.exit_code == 0, result.output
+    assert "length 1.336 to 1.336" in result.stdout  # 1.5 times LENGTH
+    rows = pd.read_csv(out)
+    assert rows["wavelength (nm)"].tolist() == AXIS.tolist()
+    expected = [np.linspace(45, 0, 11)] * len(AXIS)
+    np.testing.assert_allclose(rows.filter(like="t="), expected, rtol=1e-5, atol=1e-9)
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        ((10, 70), ("TO", "70", "0 to 60, the range of the chart")),
+        ((10, 10), ("TO", "10", "another concentration than FROM")),
+        ((10, 20, "--wavelength", 399), ("--wavelength", "399", "400 to 700, the range of the")),
+    ],
+)
+def test_what_is_off_the_chart_or_the_axis_is_refused(trained, words, parts):
+    assert_refused(call("geodesic", "--root", trained, *words), *parts)
