@@ -41,6 +41,7 @@ SIGNAL = np.round(np.random.default_rng(0).normal(size=(len(LEVELS), len(AXIS)))
 WIDE = pd.DataFrame(SIGNAL.T, pd.Index(AXIS, name="wavelength_nm"), LEVELS)
 PARAMETERS = Path(__file__).parents[1] / "params.yaml"
 
+Draw = Callable[[st.SearchStrategy[Any]], Any]  # DrawFn of Hypothesis cannot be checked at run time
 Files = dict[str, bytes]
 """Contents by path, which begins with the suffix of what is read."""
 
@@ -73,7 +74,7 @@ VALUES: tuple[Any, ...] = (
 
 
 @st.composite
-def cases(draw: st.DrawFn, name: str) -> Files:
+def cases(draw: Draw, name: str) -> Files:
     """Files of a reader, of which up to three parts are damaged or exchanged."""
     files = dict(draw(st.sampled_from(seeds_of(name))))
     for _ in range(draw(st.integers(0, 3))):
@@ -83,7 +84,7 @@ def cases(draw: st.DrawFn, name: str) -> Files:
     return READERS[name].whole(files)
 
 
-def _damaged(draw: st.DrawFn, content: bytes) -> bytes:
+def _damaged(draw: Draw, content: bytes) -> bytes:
     """Content with a value of JSON, some lines or some bytes exchanged, dropped or repeated."""
     parts = [content[at : at + 1] for at in range(len(content))]
     if draw(st.booleans()):
@@ -98,7 +99,7 @@ def _damaged(draw: st.DrawFn, content: bytes) -> bytes:
     return head + put + (draw(st.booleans()) * part) + (draw(st.integers(0, 3)) > 0) * tail
 
 
-def _twisted(draw: st.DrawFn, value: Any) -> Any:
+def _twisted(draw: Draw, value: Any) -> Any:
     """JSON with one value exchanged or dropped."""
     if not isinstance(value, dict | list) or not value or draw(st.integers(0, 6)) == 0:
         return draw(st.sampled_from(VALUES))

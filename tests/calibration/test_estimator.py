@@ -73,17 +73,20 @@ def mixture(count, seed=0):
 
 
 def test_it_is_pls_where_other_substances_vary_and_its_intervals_hold():
-    spectra, amounts = mixture(260)
-    found = ConcentrationRegressor().fit(spectra[:60], amounts[:60])
-    weights = found.calibration_.verdict.combination.weights
-    assert weights["pls"] + weights["pcr"] + weights["preprocessed_pls"] > 0.99
-    assert "found 60 different concentrations" in found.calibration_.absent
-    values, ends = found.predict(spectra[60:], return_interval=True)
-    pls = PLSRegression(3, scale=False).fit(spectra[:60], amounts[:60]).predict(spectra[60:])
-    errors, of_pls = (np.abs(one - amounts[60:]) for one in (values, pls.ravel()))
-    assert errors.mean() < 1.02 * of_pls.mean()
-    held = np.mean((ends[:, 0] <= amounts[60:]) & (amounts[60:] <= ends[:, 1]))
-    assert 0.85 < held < 0.97  # of 200, with a standard deviation of 0.02
+    """Three absorbers and white noise, for which PLS with three components is made."""
+    errors, contained = [], []
+    for seed in range(4):
+        spectra, amounts = mixture(260, seed)
+        found = ConcentrationRegressor().fit(spectra[:60], amounts[:60])
+        weights = found.calibration_.verdict.combination.weights
+        assert weights["pls"] + weights["pcr"] + weights["preprocessed_pls"] > 0.99
+        assert "found 60 different concentrations" in found.calibration_.absent
+        values, ends = found.predict(spectra[60:], return_interval=True)
+        pls = PLSRegression(3, scale=False).fit(spectra[:60], amounts[:60]).predict(spectra[60:])
+        errors += [np.abs(one - amounts[60:]).mean() for one in (values, pls.ravel())]
+        contained.append((ends[:, 0] <= amounts[60:]) & (amounts[60:] <= ends[:, 1]))
+    assert sum(errors[::2]) < 1.1 * sum(errors[1::2])
+    assert 0.85 < np.mean(contained) < 0.97  # of 800, by four samples to calibrate with
     with pytest.raises(SpectraError, match="geonode takes no part"):
         found.estimate(spectra)
 

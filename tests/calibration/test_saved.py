@@ -11,7 +11,7 @@ from scipy.stats import t as student
 import geonode
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.checks import Control, Correction, Validation
-from geonode.calibration.methods import PREPROCESSED
+from geonode.calibration.methods import CALIBRATIONS
 from geonode.calibration.routine import Known, Routine, sha256, tables_of
 from geonode.calibration.saved import load_calibration, save_calibration
 from geonode.calibration.verdict import NAMES
@@ -79,7 +79,10 @@ def test_every_method_and_preprocessing_is_kept(tmp_path, method):
     columns = {f"{level} ppb": one for level, one in zip(levels, spectra, strict=True)}
     file.write_text(beer.table(columns), encoding="utf-8")
     steps = "[{savgol: {window: 5, degree: 2, derivative: 1}}]"  # beside which no others are tried
-    made = calibrated(file, method, preprocess=None if method == PREPROCESSED else steps)
+    of_registry = CALIBRATIONS.get(method)
+    made = calibrated(
+        file, method, preprocess=None if of_registry and of_registry.preprocessing else steps
+    )
     save_calibration(tmp_path / "saved.safetensors", made)
     found = load_calibration(tmp_path / "saved.safetensors")
     for one, other in zip(found.estimate(UNKNOWN), made.estimate(UNKNOWN), strict=True):

@@ -5,6 +5,7 @@ import json
 import warnings
 from dataclasses import replace
 from math import inf
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -142,14 +143,14 @@ def test_what_is_not_determined_or_means_nothing_is_no_number(calibration):
     unknown = result_tables(file)[0].records()
     assert [row["estimated (ppb)"] for row in unknown] == ["not determined", 3.12, None]
     assert [row["raw estimate (ppb)"] for row in unknown] == [3.123] * 3
-    page = calibration_page(file, tables(file), __file__).html()
+    page = calibration_page(file, tables(file), Path(__file__)).html()
     assert page.index("not determined (1 to 8)") < page.index('id="answer"')
 
 
 def test_estimates_are_determined_by_the_parts_of_their_sets(calibration):
     about = [*"ab"], calibration.series.axis, "wavelength", "nm"
     spectra = Spectra(*about, beer.spectra_at([3.5, 40.0]), np.empty(0))
-    near, far = calibration.estimated(__file__, spectra)
+    near, far = calibration.estimated(Path(__file__), spectra)
     assert (near.determined, far.determined) == ([True], [False])
 
 

@@ -24,7 +24,7 @@ def test_the_pipeline_writes_the_file_that_estimate_takes(project, run):
     for one, other in zip(found.estimate(series.signal), made.estimate(series.signal), strict=True):
         np.testing.assert_array_equal(one, other)
     assert found.about["option method"] == "pls"
-    assert found.about["calibrated with"] == "data/spectra.zarr"
+    assert found.about["calibrated with"] == "spectra.zarr"
     before = file.read_bytes()
     assert run("calibrate", "--method", "pls").exit_code == 0
     assert file.read_bytes() == before
