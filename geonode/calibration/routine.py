@@ -257,7 +257,7 @@ def _known_already(file: CalibrationFile[Any], path: Path, spectra: Spectra) -> 
     if not found:
         return []
     some = listed(found[:SOME_NAMES]) + (" and others" if len(found) > SOME_NAMES else "")
-    return [f"{path}: {some} were calibrated with, and judge or correct nothing; take others"]
+    return [f"{path}: calibrated with {some} too, which can judge or correct nothing; take others"]
 
 
 def _names(path: Path, names: list[str], *, alone: bool | None = None) -> list[str]:

@@ -89,7 +89,7 @@ def test_spectra_that_were_calibrated_with_judge_nothing(tmp_path, calibration, 
     monkeypatch.setattr(CalibrationFile, "of", lambda source, series, how, report: calibration)
     known = beer.write_series(tmp_path / "beer.csv")
     done = call("calibrate", known, "--validation", known, "--out", tmp_path / "out")
-    assert "were calibrated with, and judge or correct nothing" in done.stderr
+    assert "too, which can judge or correct nothing" in done.stderr
     record = {row["what"] for row in rows(tmp_path / "out/record.csv")}
     assert "doubt" in record
 
