@@ -218,7 +218,7 @@ CLAIMS = {
     ),
     "rows of empty cells": (
         workbook({SHEET: HEAD + b'<row><c r="XFD1"/></row>' * 2000 + TAIL}),
-        "cells with the empty ones, expected at most 20000000",
+        "found no cells in any sheet, expected a table",
     ),
     "a row of cells": (
         workbook({SHEET: HEAD + b"<row>" + b"<c/>" * 3 * 10**6 + b"</row>" + TAIL}),
@@ -235,7 +235,7 @@ CLAIMS = {
     "points": (jcamp((10**9, "1 1")), "1000000000 points, expected a number of at most 1048576"),
     "points in blocks": (
         jcamp(*[BLOCK] * 1000),
-        "found 1048576000 values, expected at most 20000000",
+        "found 1048576000 values, expected at most 50000000",
     ),
     "points in other digits": (jcamp(("٩" * 11, "1 1")), "expected a number of at most 1048576"),
     "repeats": (
@@ -252,7 +252,7 @@ CLAIMS = {
     "a pickle in consolidated metadata": (consolidated, "read"),
     "an artifact of 8 TB": (
         sealed("signal", shape=[10**6, 10**6]),
-        "6.25e\\+10 chunks, expected at most",
+        "found chunk_grid .*, expected",
     ),
 }
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -134,6 +134,8 @@ class CalibrationFile(Generic[M]):
             values = own_values(self.series, spectra)
         found = self.model.estimates(values, spectra.names)
         every = [*found, *(one.by_geonode for one in found if one.by_geonode)]
+        if not all(parts for one in every for parts in one.sets):
+            _refuse_estimates()
         _require_estimates([numbers for one in every for numbers in one.numbers])
         _require_estimates([(one.p_value,) * 3 for one in every if one.p_value is not None])
         if self.correction:
@@ -185,7 +187,11 @@ def _require_estimates(estimates: Any) -> None:
     """Refuse estimates of a changed file: amounts not finite, or ends of sets that are NaN."""
     found = np.reshape(estimates, (-1, 3))
     if not np.isfinite(found[:, 0]).all() or np.isnan(found).any():
-        raise ArtifactError(
-            "calibration: found estimates that are no numbers, expected a calibration file as it "
-            "was written; calibrate again"
-        )
+        _refuse_estimates()
+
+
+def _refuse_estimates() -> NoReturn:
+    raise ArtifactError(
+        "calibration: found estimates that are no numbers, expected a calibration file as it was "
+        "written; calibrate again"
+    )

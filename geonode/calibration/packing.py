@@ -108,7 +108,7 @@ class Unpacking:
             kind = next((one for one in others if one.__name__ in stored), kind)
             return self._value(stored, kind, sizes, infinite)
         if isabstract(kind):
-            kind = next(one for one in kind.__subclasses__() if one.__name__ in stored)
+            (kind,) = [one for one in kind.__subclasses__() if one.__name__ in stored]
         if kind in (float, int, bool, str, NoneType):
             return self._one(stored, kind, infinite)
         if origin in (dict, list, tuple):

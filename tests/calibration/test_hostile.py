@@ -120,7 +120,7 @@ def main(path, count, folder):
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no limit of memory here")
-@pytest.mark.parametrize(("kind", "count"), [("calibration", 100), ("mixture", 25)])
+@pytest.mark.parametrize(("kind", "count"), [("calibration", 100), ("mixture", 50)])
 @pytest.mark.slow
 def test_changed_contents_estimate_or_are_refused(request, tmp_path, kind, count):
     made = request.getfixturevalue(kind)

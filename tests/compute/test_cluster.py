@@ -182,7 +182,7 @@ def test_grids_and_geodesics_have_the_bytes_of_one_process(address, tmp_path, mo
     assert [(tile, around[:2]) for tile, around in taken] == [(n, (1, tmp_path)) for n in range(9)]
     assert os.getpid() not in {around[3] for _, around in taken}
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
-    assert len(contents(tmp_path / "here")) > 20
+    assert len(contents(tmp_path / "here")) > 10
     assert contents(tmp_path / "here-solved") == contents(tmp_path / "there-solved")
     assert summaries["here"] == summaries["there"]
     for one, other in zip(*checked.values(), strict=True):

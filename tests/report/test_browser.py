@@ -214,7 +214,9 @@ def test_the_page_of_a_calibration_follows_its_controls_and_saves(calibration, w
         assert seen["bottom"] < 900  # verdict, figure, errors and limits without scrolling
     levels, model = len(beer.LEVELS), calibration.model
     sets = levels + sum(len(parts) for parts in model.calibration.sets["geonode"])
-    assert marks(seen["second"]) == {  # lines, areas, rectangles, rules, symbols
+    found = marks(seen["second"])  # lines, areas, rectangles, rules, symbols
+    assert found.pop("telling")[2] > len(calibration.series.axis)
+    assert found == {
         "true": (1, 0, 0, sets, 2 * levels),
         "spectra": (levels, 0, 0, 0, 0),
         "curve": (2, 1, 0, 0, levels),
@@ -223,6 +225,7 @@ def test_the_page_of_a_calibration_follows_its_controls_and_saves(calibration, w
         "influence": (0, 0, 0, 2, levels),
         "components": (2, 0, 0, 1, sum(map(len, model.diagnostics.rmsecv.values()))),
         "predicted": (1, 1, 0, 0, 0),
+        "precision": (2, 0, 0, 0, 0),
     }
     before, after = seen["notes"]
     assert before != after
