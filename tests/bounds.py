@@ -218,7 +218,7 @@ CLAIMS = {
     ),
     "rows of empty cells": (
         workbook({SHEET: HEAD + b'<row><c r="XFD1"/></row>' * 2000 + TAIL}),
-        "found no cells in any sheet, expected a table",
+        "cells with the empty ones, expected at most 20000000",
     ),
     "a row of cells": (
         workbook({SHEET: HEAD + b"<row>" + b"<c/>" * 3 * 10**6 + b"</row>" + TAIL}),

@@ -21,7 +21,6 @@ from geonode.reading.layouts.table_place import (
 )
 from geonode.reading.levels import with_scan_marks
 from geonode.reading.sheet import LONGEST_NAME, Cells, Row, Understood, require_few_columns
-from geonode.spectra.arrays import MOST_VALUES
 
 LARGEST_WORKBOOK = 2**27
 """Bytes of a workbook once it is unpacked."""
@@ -30,6 +29,9 @@ LARGEST_PART = 2**20
 """Bytes of any part of it but cells and texts."""
 
 MOST_SHEET_ROWS = 2**20
+
+MOST_CELLS = 20_000_000
+"""Of a sheet with the empty ones, which are unpacked one by one; text files may have more."""
 """Rows of a sheet, as in Excel."""
 
 # Parts that openpyxl does not open where it only reads cells.
@@ -169,7 +171,7 @@ def _rows_of_sheet(sheet: Any) -> Iterator[tuple[tuple[Any, str | None], ...]]:
     for number, row in enumerate(sheet.iter_rows(), start=1):
         cells += len(row)
         _require_at_most(MOST_SHEET_ROWS, number, "rows")
-        _require_at_most(MOST_VALUES, cells, "cells with the empty ones")
+        _require_at_most(MOST_CELLS, cells, "cells with the empty ones")
         yield tuple(_value_and_unit(cell) for cell in row)
 
 
@@ -252,7 +254,7 @@ def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Cells:
                 cells[at] = rows[-1][1][at]
         last_row |= marks.tall.get(number, {})
         rows.append((number, cells))
-        _require_at_most(MOST_VALUES, width * len(rows), "cells")
+        _require_at_most(MOST_CELLS, width * len(rows), "cells")
     rows, beside = without_notes_beside(rows)
     place_of = {column: at for at, column in enumerate(filled_columns(rows))}
     rows = [(number, [cells[at] for at in place_of if at < len(cells)]) for number, cells in rows]
