@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from tests.app.browser import CHROMIUM, Browser
+from tests.browser import CHROMIUM, Browser
 from tests.calibration import beer
 
 pytestmark = [

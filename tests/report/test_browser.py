@@ -2,11 +2,7 @@
 
 import io
 import json
-import re
-import shutil
-import subprocess
 from dataclasses import replace
-from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +14,11 @@ from geonode.calibration.calibration_file import CalibrationFile
 from geonode.report.calibration_page import calibration_page
 from geonode.report.calibration_tables import tables
 from geonode.spectra.series import Series
+from tests.browser import CHROMIUM, Browser
 from tests.calibration import beer
 from tests.mixtures import beer as mixtures
 from tests.report.run import HOSTILE, Run
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 PHONE, SCREEN = 390, 1200
 
 pytestmark = [
@@ -133,19 +127,12 @@ def browse(folder, page, width=SCREEN, moved=None, saved=None):
     frame = LOOK.replace("WIDTH", str(width))
     frame += REPORT.replace("MOVED", json.dumps(moved or {})).replace("SAVED", json.dumps(saved))
     (folder / "frame.html").write_text(frame, encoding="utf-8")
-    command = [
-        *(CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu"),
-        *("--allow-file-access-from-files", "--hide-scrollbars", "--enable-logging=stderr"),
-        *(f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=30000"),
-        *("--window-size=1300,1000", "--dump-dom", (folder / "frame.html").as_uri()),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    seen = unescape(re.search(r"<pre>(.*?)</pre>", done.stdout, re.S)[1])
-    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    assert seen, console
-    seen = json.loads(seen)
-    assert isinstance(seen, dict), seen  # the stack of what the frame failed at
-    return seen, console
+    browser = Browser(folder / "profile")
+    browser.go((folder / "frame.html").as_uri())
+    report = json.loads(browser.wait("document.querySelector('pre')?.textContent"))
+    browser.end()
+    assert isinstance(report, dict), report  # the stack of what the frame failed at
+    return report, browser.complaints
 
 
 def drawn(folder, page, width, **actions):

@@ -11,9 +11,11 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 
+COMPLAINTS = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
+
 
 class Browser:
-    """One tab."""
+    """One tab, and what pages in it complain of."""
 
     def __init__(self, profile):
         (self.theirs, ours), (answers, written) = os.pipe(), os.pipe()
@@ -28,6 +30,7 @@ class Browser:
             [
                 *(CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu"),
                 *("--remote-debugging-pipe", f"--user-data-dir={profile}"),
+                *("--hide-scrollbars", "--window-size=1300,1000", "--allow-file-access-from-files"),
                 "--host-resolver-rules=MAP evil.test 127.0.0.1",
             ],
             preexec_fn=connect,  # noqa: PLW1509 - it duplicates files alone
@@ -37,10 +40,12 @@ class Browser:
         )
         os.close(self.theirs)
         os.close(written)
-        self.numbers, self.tab = itertools.count(1), {}
+        self.numbers, self.tab, self.complaints = itertools.count(1), {}, []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self.tab = {"sessionId": attached["sessionId"]}
+        for reporter in ("Log", "Runtime", "Page"):
+            self.call(f"{reporter}.enable")
 
     def call(self, method, **parameters):
         """Answer to a method of the protocol."""
@@ -54,6 +59,8 @@ class Browser:
                 assert one, "the browser ended"
                 answer += one
             found = json.loads(answer)
+            if found.get("method") in COMPLAINTS:
+                self.complaints.append(bytes(answer).decode())
             if found.get("id") == number:
                 assert "error" not in found, found
                 return found["result"]
