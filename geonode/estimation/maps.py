@@ -30,7 +30,6 @@ from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import prepared, require_axis, require_resolution
 from geonode.estimation.estimates import CalibrationModel, Mapping
 from geonode.estimation.image import Image, ImageTile
-from geonode.estimation.large import batch_size, in_format
 from geonode.estimation.posterior import BATCH_ON_DEVICE
 from geonode.machine import usable_cores
 from geonode.parameter_types import Format
@@ -39,6 +38,7 @@ from geonode.reading.files import errors_naming
 from geonode.spectra.common_axis import is_same
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 from geonode.storage.atomic import kept_of, write_bytes
+from geonode.storage.large import batch_size, in_format
 from geonode.storage.lineage import code_digest
 from geonode.storage.seal import UNSEALED, read_sealed, seal
 

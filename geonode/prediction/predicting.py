@@ -17,13 +17,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from geonode.errors import ParameterError, SpectraError
-from geonode.estimation.large import batch_size, in_format
-from geonode.estimation.model import SpectralModel
 from geonode.parameter_types import Format
 from geonode.posterior.prior import COVERAGE
+from geonode.prediction.model import SpectralModel
 from geonode.progress import Progress, silent
 from geonode.reading.headers import role
 from geonode.storage.atomic import replacing
+from geonode.storage.large import batch_size, in_format
 from geonode.storage.table import Column, Table, shortest
 
 BLOCK_SPECTRA = 256
