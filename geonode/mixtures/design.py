@@ -57,17 +57,11 @@ def folds_of(composition: Int[np.ndarray, "sample"]) -> Int[np.ndarray, "sample"
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Known amounts of every sample; samples of equal amounts are one composition.
+    """Known amounts of every sample; samples of equal amounts are one composition."""
 
-    Attributes:
-        names: of the substances.
-        amounts: unit of each substance, none negative.
-        composition: of every sample, from 0 on.
-    """
-
-    names: tuple[str, ...]
-    amounts: Float[np.ndarray, "sample substance"]
-    composition: Int[np.ndarray, "sample"]
+    names: tuple[str, ...]  # of the substances
+    amounts: Float[np.ndarray, "sample substance"]  # unit of each substance, none negative
+    composition: Int[np.ndarray, "sample"]  # from 0 on
 
     @classmethod
     def of(
