@@ -75,7 +75,7 @@ class Maps:
     """
 
     model: CalibrationModel
-    """What estimates them."""
+    """Calibration that estimates them."""
     image: Image
     number: Format = "float64"
     """Format of the layers."""

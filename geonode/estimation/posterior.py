@@ -77,12 +77,12 @@ class Estimates:
 
     @property
     def disconnected(self) -> Bool[np.ndarray, "spectrum"]:
-        """Whether the credible set is more than one interval."""
+        """True for spectra whose 90% set is more than one interval."""
         return np.array([len(intervals) > 1 for intervals in self.sets], dtype=bool)
 
     @property
     def fits(self) -> Bool[np.ndarray, "spectrum"]:
-        """Whether the spectrum may be one of the series."""
+        """True for spectra that may belong to the series."""
         return self.p_value >= MISFIT
 
 
@@ -102,7 +102,7 @@ class Summaries(NamedTuple):
     low: Float[np.ndarray, "spectrum"]  # end of the 90% set
     high: Float[np.ndarray, "spectrum"]
     p_value: Float[np.ndarray, "spectrum"]
-    disconnected: Bool[np.ndarray, "spectrum"]  # whether the 90% set is more than one interval
+    disconnected: Bool[np.ndarray, "spectrum"]  # true if the 90% set is more than one interval
 
 
 class _Parts(NamedTuple):
@@ -179,8 +179,8 @@ class Law:
         """
         most = BATCH_ON_CPU if self.place.type == "cpu" else BATCH_ON_DEVICE
         parts = [self._summed(spectra[at : at + most]) for at in range(0, len(spectra), most)]
-        *numbers, several, nearest, residual = torch.cat(parts, dim=1).cpu().numpy()
-        return Summaries(*numbers, self.p_values(nearest, residual), several > 0)
+        mode, low, high, several, nearest, residual = torch.cat(parts, dim=1).cpu().numpy()
+        return Summaries(mode, low, high, self.p_values(nearest, residual), several > 0)
 
     def _summed(self, spectra: np.ndarray) -> Tensor:
         """Summaries of a batch, but for p-values, in halves where memory does not suffice."""
@@ -250,17 +250,14 @@ class Law:
         return self._peaks(density, torch.arange(len(top), device=self.place), top)
 
     def _peaks(self, density: Tensor, rows: Tensor, tops: Tensor) -> PerSpectrum:
-        """Concentrations at the tops of parabolas through ln density at nodes and their neighbours.
-
-        So they move with the density, not from node to node. A node at an end of the range, or of
-        the levels, stays where it is.
-        """
+        """Tops of parabolas through ln density at nodes and neighbours, which move with both."""
         last = density.shape[1] - 1
         before, after = (tops - 1).clamp(min=0), (tops + 1).clamp(max=last)
         places = torch.stack([before, tops, after])
         low, here, high = density[rows, places].clamp(min=torch.finfo(density.dtype).tiny).log()
         bend = (2 * here - low - high).clamp(min=torch.finfo(density.dtype).tiny)
         inside = self._inside[places]
+        # A node at an end of the range, or of the levels, stays where it is.
         free = (inside[0] == inside[1]) & (inside[1] == inside[2]) & (tops > 0) & (tops < last)
         shift = ((high - low) / (2 * bend)).clamp(-0.5, 0.5) * free
         values = self._concentrations[places]
@@ -268,10 +265,7 @@ class Law:
         return values[1] + shift * step
 
     def _least(self, probability: Tensor, density: Tensor) -> Float[Tensor, "spectrum 2"]:
-        """Densities of which the more likely ones have `Curve.mass`, between the levels and beyond.
-
-        They are interpolated, so that they move with the density, not from node to node.
-        """
+        """Densities whose more likely ones have `Curve.mass`, between the levels and beyond."""
         ordered = _sorted_up(density)
         # All that is more likely; a cell at an end has half of its density.
         likelier = ordered.flip(1).cumsum(1).flip(1) - ordered
@@ -292,11 +286,7 @@ class Law:
     def _ends(
         self, density: Tensor, least: Tensor, rows: Tensor, nodes: Tensor, step: int
     ) -> PerSpectrum:
-        """Ends of parts of sets: between their outermost nodes and the next ones, by the density.
-
-        At an end of the levels, where the least density changes, and of the range, they are the
-        edge of the cell.
-        """
+        """Ends of parts of sets, between their outermost nodes and the next ones by the density."""
         last, edge = density.shape[1] - 1, self._edges[nodes + (step > 0)]
         others = (nodes + step).clamp(0, last)
         here, there = density[rows, nodes], density[rows, others]
@@ -304,6 +294,7 @@ class Law:
         share = away / (here - there).clamp(min=torch.finfo(density.dtype).tiny)
         own, other = self._concentrations[nodes], self._concentrations[others]
         between = own + share.clamp(0, 1) * (other - own)
+        # The edge of the cell at an end of the levels, where the least density changes, and of all.
         is_edge = (others == nodes) | (self._inside[nodes] != self._inside[others])
         return torch.where(is_edge, edge, between)
 

@@ -174,18 +174,14 @@ class Design:
     def are_outside(
         self, amounts: Float[np.ndarray, "unknown substance"]
     ) -> Bool[np.ndarray, "unknown substance"]:
-        """Which amounts are lower or higher than those of all samples; none is lower than zero."""
+        """True for amounts beyond those of all samples; zero is never too low."""
         slack = ROUNDING * self.ranges
         low = np.where(self.low > 0, self.low - slack, -np.inf)
         return (amounts < low) | (amounts > self.high + slack)
 
 
 def _require_numbers(names: tuple[str, ...], amounts: np.ndarray) -> None:
-    """Refuse amounts that are no amounts.
-
-    Raises:
-        MixtureError: as `Design.of`.
-    """
+    """Refuse amounts that are no amounts."""
     count, substances = amounts.shape
     if not 1 <= substances <= MOST_SUBSTANCES or len(names) != substances:
         raise MixtureError(

@@ -227,13 +227,10 @@ class ForwardModel:
         )
         return Modes(*(part.cpu().numpy() for part in parts))
 
-    def _given_up(self, amounts: Tensor, loss: Tensor) -> Bool[Tensor, "point"]:
-        """Starts of an unknown that join its best one, or are far worse.
-
-        Args:
-            amounts: (unknown, start, substance).
-            loss: of all starts.
-        """
+    def _given_up(
+        self, amounts: Float[Tensor, "unknown start substance"], loss: Tensor
+    ) -> Bool[Tensor, "point"]:
+        """Starts of an unknown that join its best one, or are far worse."""
         loss, each = loss.reshape(amounts.shape[:2]), torch.arange(len(amounts)).to(loss.device)
         best = (loss <= loss.amin(1, keepdim=True) + EQUAL).to(torch.uint8).argmax(1)
         away = (amounts - amounts[each, best][:, None]) / self._here(self.design.ranges)
@@ -316,10 +313,7 @@ class ForwardModel:
 def _law(
     design: Design, surface: Surface, rounding: float
 ) -> tuple[Float[Tensor, "leading score"], Float[Tensor, "substance substance"], float]:
-    """Whitening and prior precision whose linear estimates of left-out compositions err least.
-
-    And the largest q of these.
-    """
+    """Whitening and precision that err least on compositions left out, and their largest q."""
     amounts, ranges = torch.from_numpy(design.amounts), torch.from_numpy(design.ranges)
     away, scale = amounts - amounts.mean(0), surface.relative.sqrt()[:, None]
     prior = torch.linalg.inv(away.T @ away / (len(away) - 1) + TINY * torch.diag(ranges**2))

@@ -301,19 +301,16 @@ def _searched(
 
 
 def _errors(smoothers: Smoothers, means: Tensor, within: Tensor) -> Float[Tensor, "smoother"]:
-    """Logarithm of the squared residuals with compositions left out.
-
-    Mean of that of their sum, in which directions count that vary much, and of the mean logarithm
-    over directions, in which all do. `WORST` where a length is shorter than a gap between amounts:
-    what happens in the gap, no composition of a grid would tell.
-    """
+    """Logarithm of the squared residuals with compositions left out."""
     roots = smoothers.roots
     inverses = roots.mT @ roots
     residuals = inverses @ means / inverses.diagonal(dim1=1, dim2=2)[..., None]
     counts = smoothers.counts[:, None]
     squares = (counts * residuals**2).sum(1) + within
     floor = 1e-12 * (counts * means**2).sum()
+    # In the sum directions count that vary much, in the mean of logarithms all do.
     found = (torch.log(squares.sum(1)) + torch.log(squares + floor).mean(1)) / 2
+    # Nothing would show what happens in a gap between amounts wider than a length.
     return found.nan_to_num(nan=WORST).masked_fill(smoothers.widest_gaps > 1 + EQUAL, WORST)
 
 

@@ -148,7 +148,7 @@ class SpectralModel:
 
     @property
     def has_posterior(self) -> bool:
-        """Whether the posterior over metrics is among the decoders."""
+        """True if the posterior over metrics is among the decoders."""
         return "posterior" in self.blend.decoders
 
     @property
@@ -158,7 +158,7 @@ class SpectralModel:
         return float(levels[0]), float(levels[-1])
 
     def is_inside(self, concentrations: Float[np.ndarray, "target"]) -> Bool[np.ndarray, "target"]:
-        """Whether concentrations are in the measured range, ends included."""
+        """True for concentrations in the measured range, ends included."""
         return self.fold.spans(self.series.concentrations, concentrations)
 
     @one_thread()

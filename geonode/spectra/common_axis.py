@@ -25,7 +25,7 @@ def tolerance(axis: Float[np.ndarray, "wavelength"]) -> float:
 
 
 def is_same(axis: Float[np.ndarray, "found"], other: Float[np.ndarray, "wavelength"]) -> bool:
-    """Whether two axes are equal up to rounding."""
+    """True if two axes are equal up to rounding."""
     return axis.shape == other.shape and bool((np.abs(axis - other) <= tolerance(other)).all())
 
 

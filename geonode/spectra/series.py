@@ -50,7 +50,7 @@ class Series:
     replicates: Replicates | None = None
     """The scans behind the mean spectra of levels; None where they are not known."""
     preprocessing: Preprocessing = UNPROCESSED
-    """What was done to every spectrum."""
+    """Steps done to every spectrum."""
 
     @classmethod
     def of_levels(
@@ -129,7 +129,7 @@ class Series:
 
     @property
     def is_of_one(self) -> bool:
-        """Whether it is of one substance, and so of levels."""
+        """True if it is of one substance, and so of levels."""
         return len(self.substances) == 1
 
     @property
