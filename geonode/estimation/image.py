@@ -68,7 +68,7 @@ class Image:
             require_own_files(path)
             require_plain(path, MOST_BYTES, MOST_CHUNKS, most_of_lines=8 * MOST_VALUES)
             data = xarray.open_dataset(path, engine="zarr", decode_times=False, consolidated=False)
-        found: dict[str, tuple[str, str, str]] = {}
+        images: dict[str, tuple[str, str, str]] = {}
         for name, variable in data.data_vars.items():
             names = [str(dim) for dim in variable.dims]
             roles = [role(dim) for dim in names]
@@ -80,15 +80,15 @@ class Image:
                 and variable.dtype.kind in "fiu"
                 and not is_table
             ):
-                found[str(name)] = others[0], others[1], names[roles.index("axis")]
-        if not found:
+                images[str(name)] = others[0], others[1], names[roles.index("axis")]
+        if not images:
             return None
-        if len(found) > 1:
-            several = ", ".join(map(repr, sorted(found)))
+        if len(images) > 1:
+            several = ", ".join(map(repr, sorted(images)))
             raise SpectraError(
                 f"{path}: found {several} over two dimensions and a wavelength, expected one"
             )
-        ((name, dims),) = found.items()
+        ((name, dims),) = images.items()
         at_axis = dims[2]
         if at_axis not in data.coords:
             raise SpectraError(f"{path}: found no coordinate {at_axis!r}, expected wavelengths")
@@ -126,11 +126,11 @@ class Image:
         """
         with errors_naming(self.path), errors_explained(f"pixels {tile.name}"):
             part = self.spectra.isel(dict(zip(self.dims, tile, strict=False)))
-            found = part.transpose(*self.dims).values
-            if found.dtype != np.float32:
-                found = np.asarray(found, np.float64)
-        found = found.reshape(-1, len(self.axis))
-        return found[:, ::-1] if self.turned else found
+            pixels = part.transpose(*self.dims).values
+            if pixels.dtype != np.float32:
+                pixels = np.asarray(pixels, np.float64)
+        pixels = pixels.reshape(-1, len(self.axis))
+        return pixels[:, ::-1] if self.turned else pixels
 
     def tiles(self, pixels: int) -> list[ImageTile]:
         """Tiles of whole chunks, or parts of one, so that few chunks are read twice.

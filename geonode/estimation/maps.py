@@ -147,15 +147,15 @@ class Maps:
     def _fingerprint(self) -> str:
         """Hash of all that decides the maps: code, model, image files and format."""
         image = self.image
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for part in _bytes_of(
             (code_digest(), self.number, self.place.type, self.model, image.axis)
         ):
-            found.update(part)
+            digest.update(part)
         for file in sorted(image.path.rglob("*")):
             name, state = file.relative_to(image.path).as_posix(), file.stat()
-            found.update(repr((name, state.st_size, state.st_mtime_ns)).encode())
-        return found.hexdigest()[:16]
+            digest.update(repr((name, state.st_size, state.st_mtime_ns)).encode())
+        return digest.hexdigest()[:16]
 
     def _declared(self, writer: ArtifactWriter) -> dict[str, np.ndarray]:
         """Create empty maps, and the coordinates of the pixels if the image has them."""
@@ -171,8 +171,8 @@ class Maps:
                 called, units = str(about.get("long_name", dim)), str(about.get("units", "1"))
                 writer.coordinate(dim, values, units=units, long_name=called)
         maps = {}
-        for name, (units, said) in self.model.layers.items():
-            about = {"units": units, "long_name": said}
+        for name, (units, long_name) in self.model.layers.items():
+            about = {"units": units, "long_name": long_name}
             maps[name] = writer.mapped(name, dims, image.shape, self.number, **about)
         about = {"units": "1", "long_name": "what is wrong with a pixel"}
         maps["flags"] = writer.mapped("flags", dims, image.shape, np.uint8, **about)

@@ -93,28 +93,28 @@ class Design:
             np.add.at(total, composition, spectra - spectra.mean(axis=0))
             away = np.sum(total**2, axis=1) / np.bincount(composition) ** 2
             composition = np.argsort(np.argsort(away, kind="stable"))[composition]
-        found = cls(names, amounts, composition)
-        if (found.ranges == 0).any():
+        design = cls(names, amounts, composition)
+        if (design.ranges == 0).any():
             raise MixtureError(
-                f"{names[int(found.ranges.argmin())]}: found the same amount in all {count} "
+                f"{names[int(design.ranges.argmin())]}: found the same amount in all {count} "
                 "samples, expected one that varies; leave the substance out, or prepare mixtures "
                 "with other amounts of it"
             )
         fewest = 2 * substances + 2
-        if found.compositions < fewest:
+        if design.compositions < fewest:
             raise MixtureError(
-                f"found {found.compositions} different compositions of {substances} substances, "
+                f"found {design.compositions} different compositions of {substances} substances, "
                 f"expected {fewest} or more; prepare further mixtures, or leave a substance out"
             )
-        for fold in range(found.folds.max() + 1):
-            fixed = np.ptp(amounts[found.folds != fold], axis=0) == 0
+        for fold in range(design.folds.max() + 1):
+            fixed = np.ptp(amounts[design.folds != fold], axis=0) == 0
             if fixed.any():
                 raise MixtureError(
                     f"{names[int(fixed.argmax())]}: found another amount in one composition only, "
                     "so that nothing is left to compare it with; prepare further mixtures with "
                     "other amounts of it"
                 )
-        return found
+        return design
 
     @property
     def tied(self) -> str:

@@ -251,8 +251,8 @@ def read_series(path: Path) -> Series:
         stored = artifact.attributes["preprocess"]
         steps = tuple(PreprocessStep.model_validate(step) for step in stored)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        said = " ".join(repr(error).split())
-        raise CorruptArtifactError(path, f"holds no chart and labels ({said:.80})") from error
+        reason = " ".join(repr(error).split())
+        raise CorruptArtifactError(path, f"holds no chart and labels ({reason:.80})") from error
     numbers = (levels, axis, signal, deviations)
     if (
         any(array.dtype != np.float64 or not np.isfinite(array).all() for array in numbers)
