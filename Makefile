@@ -35,7 +35,7 @@ test: .venv/installed-test
 
 # The rooms of numbers once more, by the instructions of an old processor: they round otherwise.
 OLD = ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 OPENBLAS_CORETYPE=Nehalem
-NUMBERS = tests/posterior tests/estimation tests/mixtures \
+NUMBERS = tests/posterior tests/prediction tests/estimation tests/mixtures \
 	$(addprefix tests/calibration/test_,invariances.py methods.py verdict.py intervals.py limits.py)
 
 test-all: .venv/installed-test

@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from geonode.calibration.estimator import ConcentrationRegressor
     from geonode.calibration.fit import Calibration
     from geonode.calibration.saved import load_calibration
-    from geonode.estimation.model import SpectralModel
     from geonode.mixtures.mixture import MixtureCalibration
+    from geonode.prediction.model import SpectralModel
 
 __version__ = "0.2.0"
 
@@ -24,7 +24,7 @@ _PLACES = {
     "Calibration": "geonode.calibration.fit",
     "ConcentrationRegressor": "geonode.calibration.estimator",
     "MixtureCalibration": "geonode.mixtures.mixture",
-    "SpectralModel": "geonode.estimation.model",
+    "SpectralModel": "geonode.prediction.model",
     "load_calibration": "geonode.calibration.saved",
 }
 

@@ -20,7 +20,6 @@ from torch import Tensor
 from geonode.compute.device import Device
 from geonode.compute.processes import finished, processes_for
 from geonode.config import Parameters
-from geonode.estimation.model import SpectralModel
 from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.evaluate import (
     GEONODE,
@@ -40,6 +39,7 @@ from geonode.posterior.evidence import Evidence
 from geonode.posterior.prior import packaged_prior
 from geonode.posterior.rule import WeightRule
 from geonode.posterior.smoothers import dictionary
+from geonode.prediction.model import SpectralModel
 from geonode.progress import Progress, bar, silent
 from geonode.reading.folder import parameters_of_folder
 from geonode.reading.series_file import read_series_csv

@@ -1,11 +1,12 @@
 """Ratios of errors to the standard errors of precision profiles, on levels that are left out.
 
 `python -m research.information` simulates series of several numbers of levels; with a folder it
-takes the measured series in it. Every level is left out, its standard error comes from the curve of
-the others at its estimate, and the factor of the profile from the errors of the others, which are
-left out too. The same is done for PLS by its law of errors. Of a normal error the median ratio is
-.67 and the 90% quantile 1.64. Estimates that are ambiguous, fit nowhere or are beyond the other
-levels have no standard error: "share" is of those that have one.
+takes the measured series in it. Every level is left out, its standard error is that of the profile
+at its estimate, and the errors behind the profile are those of the others, which are left out too:
+of geonode, of the combination, of PLS and of PCR. Of a normal error the median ratio is .67 and the
+90% quantile 1.64. Only estimates count that are given as numbers: they fit, are determined, lie
+between the other levels, and are not ambiguous if they are geonode's; "share" is theirs. Levels at
+the ends were estimated by extrapolation, and stand apart.
 """
 
 from pathlib import Path
@@ -16,9 +17,10 @@ import pandas as pd
 import torch
 import typer
 
-from geonode.calibration.intervals import ErrorLaw
-from geonode.calibration.methods import fitted
-from geonode.calibration.precision import TYPICAL, PrecisionProfile
+from geonode.calibration.combination import combined_left_out
+from geonode.calibration.intervals import ErrorLaw, is_determined
+from geonode.calibration.methods import fitted, keys_for
+from geonode.calibration.precision import OF_COMBINATION, OF_METHOD, PrecisionProfile
 from geonode.compute.processes import finished, processes_for
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate
@@ -35,6 +37,8 @@ from research.simulated_series import simulate
 from research.simulated_sets import LABELS, LEVELS, Batch
 from research.trust import AT_ONCE, batches_of
 from stages.paths import PARAMETERS
+
+METHODS = ("geonode", "combined", "pls", "pcr")
 
 
 def main(
@@ -56,7 +60,7 @@ def main(
             for _, found in finished(of_batch, batches, processes_for(8, "cpu"), report):
                 rows += found
     table = pd.DataFrame(rows)
-    for method in ("geonode", "pls"):
+    for method in METHODS:
         by_class = table.groupby(["class", "inside"])[method]
         shown = by_class.quantile([0.5, 0.9]).unstack().join(by_class.count().rename("levels"))
         shown["share"] = shown["levels"] / by_class.size()
@@ -77,27 +81,40 @@ def of_batch(batch: Batch, report: Progress = silent) -> list[dict[str, Any]]:
 
 
 def left_out(series: Series, name: str | int) -> list[dict[str, Any]]:
-    """Ratios of all levels of a series, NaN where there is no standard error."""
+    """Ratios of all levels of a series, NaN where there is no number."""
     known, folds = series.concentrations, leave_one_out(len(series.concentrations))[:-1]
+    place = np.arange(len(known))
     curves = [Curve.of(series, fold) for fold in folds]
     each = zip(curves, series.signal, strict=True)
-    estimates = Estimates.joined([estimate(curve, signal[None]) for curve, signal in each])
-    place = np.arange(len(known))
-    pls = fitted("pls", known, series.signal, place)
+    by_geonode = Estimates.joined([estimate(curve, signal[None]) for curve, signal in each])
+    fits = {
+        key: fitted(key, known, series.signal, place)
+        for key in keys_for(place, preprocessed=bool(series.preprocessing.steps))
+    }
+    estimates = {key: one.left_out for key, one in fits.items()} | {"geonode": by_geonode.mode}
+    leverages = {key: one.leverages for key, one in fits.items()}
+    combined = combined_left_out(known, estimates, leverages, place)
+    estimates["combined"], leverages["combined"] = combined
     rows = []
     for fold, curve in zip(folds, curves, strict=True):
-        at, kept = fold.index, fold.training
-        profile = PrecisionProfile.of_curve(curve, known[kept], estimates.mode[kept])
-        law = ErrorLaw.of(
-            known[kept], (pls.left_out - known)[kept], pls.leverages[kept], place[kept]
-        )
-        clear = estimates.fits[at] and not estimates.disconnected[at]
-        ours = profile.at(estimates.mode[[at]])[0] if clear else np.nan
-        other = TYPICAL * law.deviations(pls.left_out[[at]], pls.leverages[[at]])[0, 0]
-        errors = np.abs(np.array([estimates.mode[at], pls.left_out[at]]) - known[at])
-        geonode, other = errors / [ours, other]
-        inside = fold.is_inside(at)
-        rows.append({"class": name, "inside": inside, "geonode": geonode, "pls": other})
+        at, kept = [fold.index], list(fold.training)
+        row: dict[str, Any] = {"class": name, "inside": fold.is_inside(fold.index)}
+        for method in METHODS:
+            here, others = estimates[method][at], estimates[method][kept]
+            if method == "geonode":
+                parts = by_geonode.sets[fold.index]
+                ends = np.array([[parts[0][0], parts[-1][1]]])
+                profile = PrecisionProfile.of_curve(curve, known[kept], others)
+                error = profile.at(here) if len(parts) == 1 else np.full(1, np.nan)
+            else:
+                own, out = leverages[method][kept], leverages[method][at]
+                law = ErrorLaw.of(known[kept], others - known[kept], own, place[kept])
+                share = OF_COMBINATION if method == "combined" else OF_METHOD
+                ends, error = law.intervals(here, out), share * law.deviations(here, out)[0]
+            is_number = by_geonode.fits[at] & is_determined(here, ends, known[kept])
+            is_number &= (known[kept].min() <= here) & (here <= known[kept].max())
+            row[method] = np.where(is_number, np.abs(here - known[at]) / error, np.nan)[0]
+        rows.append(row)
     return rows
 
 

@@ -16,7 +16,6 @@ from torch.nn.functional import softplus
 
 from geonode.compute.device import Device, resolve
 from geonode.compute.profile import profile_of
-from geonode.estimation.rows import series_of
 from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
@@ -31,6 +30,7 @@ from geonode.learning.path_decoder import PathDecoding
 from geonode.learning.path_features import path_features
 from geonode.machine import usable_cores
 from geonode.parameters_file import default_parameters
+from geonode.spectra.series import Series
 from stages.performance.kernels import time_training
 from stages.performance.timing import Quartiles, time_calls
 
@@ -90,7 +90,7 @@ def _training(on: Device) -> Iterator[Pair]:
     """An epoch of path decoders of six folds at all wavelengths."""
     levels, axis = np.arange(LEVELS) * 10.0, np.linspace(200, 800, WAVELENGTHS)
     spectra = np.exp(-(((axis - 500 - 3 * levels[:, None]) / 60) ** 2))
-    series = series_of(levels, spectra, axis, LEVELS)
+    series = Series.of_rows(levels, spectra, axis, LEVELS)
     network = Perceptron.initial(SIZES, [(fold,) for fold in range(LEVELS + 1)])
     learned = LearnedMetrics(network, [series.chart] * (LEVELS + 1))
     features = path_features(learned, series, np.arange(WAVELENGTHS))

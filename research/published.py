@@ -27,12 +27,12 @@ import torch
 import typer
 
 from geonode.compute.device import resolve
-from geonode.estimation.model import SpectralModel
 from geonode.evaluation.evaluate import PUBLISHED, by_model
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.solved import read_features
 from geonode.learning.path_decoder import PathDecoders
 from geonode.parameters_file import default_parameters, parse_yaml
+from geonode.prediction.model import SpectralModel
 from geonode.report.kit import Figure
 from geonode.storage.document import write_json
 from research.published_method import MetricModule, SequentialSolver, published_calls

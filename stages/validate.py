@@ -18,7 +18,6 @@ def app(parameters: Parameters) -> str:
     import numpy as np
 
     from geonode.compute.device import Device
-    from geonode.estimation.model import SpectralModel
     from geonode.evaluation.baselines import BASELINES
     from geonode.evaluation.evaluate import (
         CHOSEN_BASELINE,
@@ -33,6 +32,7 @@ def app(parameters: Parameters) -> str:
     )
     from geonode.evaluation.scores import skill
     from geonode.geometry.solved import read_features
+    from geonode.prediction.model import SpectralModel
     from geonode.storage.document import write_text
     from geonode.storage.lineage import consistent_artifacts
     from geonode.ties import first_smallest

@@ -8,7 +8,6 @@ import torch
 from geonode import Calibration, ConcentrationRegressor, MixtureCalibration, SpectralModel
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.errors import SpectraError
-from geonode.estimation.rows import series_of
 from geonode.spectra.series import LABELS, Series
 
 AXIS = np.arange(400, 500, 10.0)
@@ -53,7 +52,7 @@ def entrances():
     model = SpectralModel.learn(ONE, S1, AXIS, FAST)
     about = AMOUNTS, AXIS, S2, dict.fromkeys(LABELS, "1"), ("a", "b"), ("1", "1")
     two = CalibrationFile.of("two", Series(*about))
-    one = CalibrationFile.of("one", series_of(ONE, S1, AXIS, 4))
+    one = CalibrationFile.of("one", Series.of_rows(ONE, S1, AXIS, 4))
     return [
         (of_one.predict, S1),
         (of_two.predict, S2),

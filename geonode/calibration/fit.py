@@ -23,11 +23,11 @@ from geonode.compute.threads import in_threads, one_thread
 from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate
-from geonode.estimation.rows import series_of
 from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
 from geonode.spectra.component_regression import PRODUCTS_AT_ONCE, ROUNDING_OF_SPECTRA
+from geonode.spectra.series import Series
 from geonode.spectra.table import without_rounding
 from geonode.ties import EQUAL
 from geonode.wording import number
@@ -126,7 +126,7 @@ class Calibration:
         curve, absent = None, ""
 
         def curve_of(levels: np.ndarray, rows: np.ndarray) -> Curve:
-            series = series_of(levels, rows, None, FEWEST_LEVELS)
+            series = Series.of_rows(levels, rows, None, FEWEST_LEVELS)
             return Curve.of(series, offset=offset, scale=scale, one_scan=True)
 
         def left_out(out: np.ndarray) -> Estimates:

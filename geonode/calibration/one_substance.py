@@ -35,12 +35,12 @@ from geonode.estimation.estimates import (
 )
 from geonode.estimation.information import Information
 from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE, UNDETERMINED
-from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import MISFIT as SMALLEST_P
 from geonode.estimation.posterior import Law, Pairs
 from geonode.learning.predicted import Predicted
 from geonode.parameters_file import default_parameters
 from geonode.posterior.next_levels import Proposal, propose
+from geonode.prediction.model import SpectralModel
 from geonode.progress import Progress, silent
 from geonode.spectra.component_regression import Fit
 from geonode.spectra.preprocessed_pls import PreprocessedPLS

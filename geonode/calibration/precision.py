@@ -4,9 +4,10 @@ For geonode it is half of what lies within a length of k on both sides, in the m
 (`estimation.information`). k comes from the levels left out: the length z between a level and its
 estimate is k times the size of a normal number, whose mean logarithm is `OF_NORMAL`. ln k is the
 mean of ln z - `OF_NORMAL` over the levels between the ends, and `PRIOR` more of ln `EXPECTED`.
-Other methods have `TYPICAL` times the square root of their law of errors. The constants were chosen
-on simulated series (`research.information`). Spectra that fit several concentrations have no
-standard error.
+Other methods have the square root of their law of errors, times `OF_METHOD`, as those that are
+given as numbers have a law that is small, some by luck; the combination, whose errors have longer
+tails, times `OF_COMBINATION`. The constants were chosen on simulated series
+(`research.information`). Spectra that fit several concentrations have no standard error.
 
 Source: R. P. Ekins, The precision profile: its use in assay design, assessment and quality control,
 in W. M. Hunter and J. E. T. Corrie (eds.), Immunoassays for Clinical Chemistry, Churchill
@@ -25,7 +26,7 @@ from geonode.estimation.range import CURVE_NODES
 from geonode.ties import EQUAL, first_largest
 
 EXPECTED, PRIOR = 1.25, 2.0  # k of simulated series, and the levels that it counts for
-TYPICAL = 0.7  # deviation of a normal law that most errors follow, over that of all
+OF_METHOD, OF_COMBINATION = 1.05, 0.88  # standard error over the root of the law of errors
 OF_NORMAL = -(np.euler_gamma + np.log(2)) / 2  # mean logarithm of the size of a normal number
 USUAL_LENGTHS = 0.1, 10.0  # z that count: some are tiny by luck, some levels are off
 
@@ -58,7 +59,8 @@ class PrecisionProfile:
         grid, order = np.linspace(levels.min(), levels.max(), CURVE_NODES), np.argsort(levels)
         # The leverage among all samples, from that among the others.
         leverages = np.interp(grid, levels[order], (apart / (1 + apart))[order])
-        errors = TYPICAL * calibration.law.deviations(grid, leverages)[0]
+        share = OF_COMBINATION if method == "combined" else OF_METHOD
+        errors = share * calibration.law.deviations(grid, leverages)[0]
         return cls(grid, errors, float(np.trapezoid(1 / errors, grid)))
 
     @classmethod

@@ -24,7 +24,7 @@ def verify(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
     and infinity are never written. The store of learned models is listed too. The exit status is 1
     if there are problems. Changed code, parameters and files are reported by dvc status.
     """
-    from geonode.estimation.model_store import LARGEST_BYTES, ModelStore  # noqa: PLC0415
+    from geonode.prediction.model_store import LARGEST_BYTES, ModelStore  # noqa: PLC0415
     from geonode.storage import verified  # noqa: PLC0415
 
     with bar("verifying", sum(map(verified.size_of, verified.artifacts(folder)))) as report:

@@ -21,7 +21,7 @@ from geonode.progress import bar
 from geonode.terminal import tell
 
 if TYPE_CHECKING:
-    from geonode.estimation.predicting import Sink
+    from geonode.prediction.predicting import Sink
     from geonode.spectra.series import Series
     from geonode.storage.table import Table
 
@@ -71,8 +71,8 @@ def predict(
     The prediction is by the model of all levels; run the pipeline first. Without --out, one line
     per spectrum is printed.
     """
-    from geonode.estimation import predicting  # noqa: PLC0415
-    from geonode.estimation.model import SpectralModel  # noqa: PLC0415
+    from geonode.prediction import predicting  # noqa: PLC0415
+    from geonode.prediction.model import SpectralModel  # noqa: PLC0415
 
     data = root / "data"
     require = partial(require_destination, never=(data,), overwrite=overwrite)

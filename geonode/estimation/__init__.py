@@ -1,1 +1,4 @@
-"""Prediction of spectra at any concentration, and estimation of concentrations from spectra."""
+"""Estimation of concentrations from spectra: law of errors, posterior, sets, and images.
+
+No spectrum is predicted for its own sake here (`prediction`).
+"""

@@ -46,14 +46,14 @@ def require_axis(series: Series, spectra: Spectra | Image) -> None:
     Raises:
         SpectraError: units differ, a part of the range is missing, or wavelengths are in a gap.
     """
-    expected, found = series.labels["axis_unit"], spectra.axis_unit
-    if found == "1":
-        found = unknown_unit(spectra.axis_name) or "1"
+    expected, given = series.labels["axis_unit"], spectra.axis_unit
+    if given == "1":
+        given = unknown_unit(spectra.axis_name) or "1"
     own, other = (axis_kind(name) for name in (series.labels["axis"], spectra.axis_name))
     differs = own is not None and other is not None and own != other
-    if differs or ("1" not in (expected, found) and expected != found):
+    if differs or ("1" not in (expected, given) and expected != given):
         raise SpectraError(
-            f"axis: found a {spectra.axis_name} in {found}, expected {expected} as in the model; "
+            f"axis: found a {spectra.axis_name} in {given}, expected {expected} as in the model; "
             "convert it first"
         )
     axis, unit = spectra.axis, "" if expected == "1" else f" {expected}"
@@ -81,8 +81,8 @@ def require_axis(series: Series, spectra: Spectra | Image) -> None:
 
 def prepared(
     series: Series,
-    axis: Float[np.ndarray, "found"],
-    values: Float[np.ndarray, "spectrum found"],
+    axis: Float[np.ndarray, "measured"],
+    values: Float[np.ndarray, "spectrum measured"],
 ) -> Float[np.ndarray, "spectrum wavelength"]:
     """Measured spectra on the axis of a series, preprocessed as its own were.
 
@@ -111,7 +111,7 @@ def own_values(series: Series, spectra: Spectra) -> Float[np.ndarray, "spectrum 
     return series.preprocessing.require(series.axis, values, spectra.names)
 
 
-def require_resolution(model: CalibrationModel, axis: Float[np.ndarray, "found"]) -> None:
+def require_resolution(model: CalibrationModel, axis: Float[np.ndarray, "measured"]) -> None:
     """Refuse an axis too coarse to tell the levels or the samples of a calibration apart.
 
     Args:
@@ -168,10 +168,10 @@ def shifts(
     at = PchipInterpolator(axis, spectra, axis=1)
     away = np.stack([_distances(at(axis[inside] + shift), nodes, curve.offset) for shift in tried])
     order = np.argsort(np.abs(tried), kind="stable")  # of equal ones the smallest shift
-    found = tried[order[first_smallest(away[order].T)]]
+    shift = tried[order[first_smallest(away[order].T)]]
     gained = away[SHIFTS] / np.maximum(away.min(axis=0), np.finfo(float).tiny)
-    is_shift = (gained > BETTER) & (np.abs(found) >= np.median(np.diff(axis)) / 2)
-    return np.where(is_shift, found, 0.0)
+    is_shift = (gained > BETTER) & (np.abs(shift) >= np.median(np.diff(axis)) / 2)
+    return np.where(is_shift, shift, 0.0)
 
 
 def _distances(rows: np.ndarray, nodes: np.ndarray, offset: bool) -> np.ndarray:

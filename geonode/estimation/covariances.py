@@ -64,7 +64,7 @@ class Covariances:
         variances = 1 - share[:, None] + share[:, None] * ends[pair]
         of_pairs = -2 * np.log(np.diagonal(inverse, axis1=1, axis2=2)).sum(axis=1)
         scale = 1 / np.sqrt(variances)
-        whitened = _by_pair(white, pair, terms) * scale[..., None]
+        whitened = white[pair] @ terms.swapaxes(1, 2) * scale[..., None]
         among = np.eye(terms.shape[1]) + whitened.swapaxes(1, 2) @ whitened
         root = np.linalg.cholesky(among)
         explained = np.linalg.solve(root, whitened.swapaxes(1, 2))
@@ -78,12 +78,3 @@ class Covariances:
         share = self.share[:, None, None]
         between = (1 - share) * self.at_knots[self.pair] + share * self.at_knots[self.pair + 1]
         return between + self.terms.swapaxes(1, 2) @ self.terms
-
-
-def _by_pair(white: np.ndarray, pair: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """V of its pair of knots times the rows of every node, (node, direction, row)."""
-    found = np.empty((len(pair), white.shape[1], rows.shape[1]))
-    for place, matrix in enumerate(white):
-        there = pair == place
-        found[there] = matrix @ rows[there].swapaxes(1, 2)
-    return found

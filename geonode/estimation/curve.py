@@ -74,7 +74,7 @@ class Curve:
     """Nodes, evenly spaced on the arc length of the posterior metric."""
     edges: Float[np.ndarray, "edge"]  # edges of the cells about the nodes; one more than nodes
     inside: Bool[np.ndarray, "node"]
-    """Whether a node is between the lowest and the highest training level."""
+    """True for nodes between the lowest and the highest training level."""
     tested: Bool[np.ndarray, "node"]  # whether it takes part in the test of fit
     pedestal: Float[np.ndarray, "wavelength"]  # of the training spectra
     basis: Float[np.ndarray, "direction wavelength"]  # orthonormal directions
@@ -221,21 +221,14 @@ def _covariance_at_knots(
 
 
 def _across_cells(means: np.ndarray) -> np.ndarray:
-    """Root of the covariance of the curve within the cell of a node, all of which it stands for.
-
-    Across a cell the curve is nearly straight, and an even distribution over a length has a twelfth
-    of its square as variance. It counts where errors are smaller than the distance of the nodes.
-    """
+    """Root of the covariance of the curve within the cell of a node, all of which it stands for."""
     across = np.gradient(means, axis=0)
     across[[0, -1]] /= 2  # the cells at both ends are half as wide
-    return across / 12**0.5
+    return across / 12**0.5  # the variance of an even distribution over a length is a twelfth
 
 
 def _spanned(training: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Projector on the directions of the training spectra, plus a little of all others.
-
-    The constant direction, present unless an offset is allowed, counts among the others.
-    """
+    """Projector on the directions of the training spectra, plus a little of all others."""
     scores = training @ basis.T
     _, singular, right = np.linalg.svd(scores, full_matrices=False)
     kept = right[singular > RANK_TOLERANCE * singular[0]]

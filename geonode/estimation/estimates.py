@@ -37,9 +37,9 @@ class Estimate:
     sets: list[list[Ends]]
     """Of every substance the parts of the 90% set, ascending: one interval, or several."""
     fits: bool
-    """Whether the spectrum may be one of those calibrated with; else its numbers mean nothing."""
+    """True if it may be a spectrum of those calibrated with; else its numbers mean nothing."""
     remark: str = ""
-    """What a reader must know before using the numbers."""
+    """Warning to read before using the numbers."""
     alternatives: Sequence[float] = ()
     """Of an ambiguous spectrum the amounts that are as likely; no single one stands for it."""
     p_value: float | None = None
@@ -55,7 +55,7 @@ class Estimate:
 
     @property
     def is_ambiguous(self) -> bool:
-        """Whether a set is more than one interval."""
+        """True if a set is more than one interval."""
         return any(len(parts) > 1 for parts in self.sets)
 
     @property
@@ -69,25 +69,25 @@ class Estimate:
         return sum(high - low for low, high in self.sets[place])
 
     def is_number(self, place: int) -> bool:
-        """Whether the amount of a substance is to be used: it fits, and is determined."""
+        """True if the amount of a substance is to be used: it fits, and is determined."""
         return self.fits and (not self.determined or self.determined[place])
 
     def contains(self, amounts: Iterable[float]) -> list[bool]:
-        """Whether a part of the set contains an amount, of every substance."""
+        """For every substance, true if a part of its set contains the amount."""
         each = zip(amounts, self.sets, strict=True)
         return [any(low <= one <= high for low, high in parts) for one, parts in each]
 
 
 @runtime_checkable
 class CalibrationModel(Protocol):
-    """What estimates spectra by a calibration, whatever its algorithm.
+    """Calibration that estimates spectra, whatever its algorithm.
 
     Spectra are on the axis of its series, and preprocessed as that was.
     """
 
     @property
     def series(self) -> Series:
-        """What it was calibrated with."""
+        """Spectra of known amounts that it was fitted to."""
 
     @property
     def method(self) -> str:
@@ -103,15 +103,15 @@ class CalibrationModel(Protocol):
 
     @property
     def is_sound(self) -> bool:
-        """Whether estimates can be relied on, without any warning."""
+        """True if estimates can be relied on, without any warning."""
 
     @property
     def caution(self) -> str:
-        """What every estimate must repeat of the verdict; empty for nothing."""
+        """Part of the verdict that every estimate repeats; empty for nothing."""
 
     @property
     def is_usable(self) -> bool:
-        """Whether anything can be estimated at all."""
+        """True if anything can be estimated at all."""
 
     @property
     def facts(self) -> list[tuple[str, str]]:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from geonode.errors import ArtifactError, SpectraError
+from geonode.errors import SpectraError
 from geonode.reading.files import errors_naming
-from geonode.reading.formats.labelled_arrays import require_chunks
+from geonode.reading.formats.labelled_arrays import errors_explained, require_chunks
 from geonode.reading.headers import UNITS, role
 from geonode.spectra.arrays import MOST_VALUES
 from geonode.storage.zarr_metadata import require_own_files, require_plain
@@ -64,16 +64,11 @@ class Image:
             return None
         import xarray  # noqa: PLC0415 - few files need it
 
-        try:
+        with errors_naming(path), errors_explained("image"):
             require_own_files(path)
             require_plain(path, MOST_BYTES, MOST_CHUNKS, most_of_lines=8 * MOST_VALUES)
             data = xarray.open_dataset(path, engine="zarr", decode_times=False, consolidated=False)
-        except (ArtifactError, SpectraError) as error:
-            raise SpectraError(f"{path}: {error}") from error
-        except Exception as error:  # of a damaged part, whatever it is
-            said = f"found no image that can be read ({_in_a_line(error)})"
-            raise SpectraError(f"{path}: {said}") from error
-        found: dict[str, tuple[str, str, str]] = {}
+        images: dict[str, tuple[str, str, str]] = {}
         for name, variable in data.data_vars.items():
             names = [str(dim) for dim in variable.dims]
             roles = [role(dim) for dim in names]
@@ -85,15 +80,15 @@ class Image:
                 and variable.dtype.kind in "fiu"
                 and not is_table
             ):
-                found[str(name)] = others[0], others[1], names[roles.index("axis")]
-        if not found:
+                images[str(name)] = others[0], others[1], names[roles.index("axis")]
+        if not images:
             return None
-        if len(found) > 1:
-            several = ", ".join(map(repr, sorted(found)))
+        if len(images) > 1:
+            several = ", ".join(map(repr, sorted(images)))
             raise SpectraError(
                 f"{path}: found {several} over two dimensions and a wavelength, expected one"
             )
-        ((name, dims),) = found.items()
+        ((name, dims),) = images.items()
         at_axis = dims[2]
         if at_axis not in data.coords:
             raise SpectraError(f"{path}: found no coordinate {at_axis!r}, expected wavelengths")
@@ -129,16 +124,13 @@ class Image:
         Raises:
             SpectraError: they cannot be read.
         """
-        try:
+        with errors_naming(self.path), errors_explained(f"pixels {tile.name}"):
             part = self.spectra.isel(dict(zip(self.dims, tile, strict=False)))
-            found = part.transpose(*self.dims).values
-            if found.dtype != np.float32:
-                found = np.asarray(found, np.float64)
-        except Exception as error:  # of a damaged part, whatever it is
-            said = f"found pixels {tile.name} that cannot be read ({_in_a_line(error)})"
-            raise SpectraError(f"{self.path}: {said}") from error
-        found = found.reshape(-1, len(self.axis))
-        return found[:, ::-1] if self.turned else found
+            pixels = part.transpose(*self.dims).values
+            if pixels.dtype != np.float32:
+                pixels = np.asarray(pixels, np.float64)
+        pixels = pixels.reshape(-1, len(self.axis))
+        return pixels[:, ::-1] if self.turned else pixels
 
     def tiles(self, pixels: int) -> list[ImageTile]:
         """Tiles of whole chunks, or parts of one, so that few chunks are read twice.
@@ -167,7 +159,3 @@ def _cuts(size: int, chunk: int, most: int) -> Iterator[slice]:
     for start in range(0, size, whole):
         end = min(start + whole, size)
         yield from (slice(at, min(at + most, end)) for at in range(start, end, most))
-
-
-def _in_a_line(error: Exception) -> str:
-    return " ".join(repr(error).split())[:80]

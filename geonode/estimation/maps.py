@@ -30,7 +30,6 @@ from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import prepared, require_axis, require_resolution
 from geonode.estimation.estimates import CalibrationModel, Mapping
 from geonode.estimation.image import Image, ImageTile
-from geonode.estimation.large import batch_size, in_format
 from geonode.estimation.posterior import BATCH_ON_DEVICE
 from geonode.machine import usable_cores
 from geonode.parameter_types import Format
@@ -39,6 +38,7 @@ from geonode.reading.files import errors_naming
 from geonode.spectra.common_axis import is_same
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 from geonode.storage.atomic import kept_of, write_bytes
+from geonode.storage.large import batch_size, in_format
 from geonode.storage.lineage import code_digest
 from geonode.storage.seal import UNSEALED, read_sealed, seal
 
@@ -75,7 +75,7 @@ class Maps:
     """
 
     model: CalibrationModel
-    """What estimates them."""
+    """Calibration that estimates them."""
     image: Image
     number: Format = "float64"
     """Format of the layers."""
@@ -147,15 +147,15 @@ class Maps:
     def _fingerprint(self) -> str:
         """Hash of all that decides the maps: code, model, image files and format."""
         image = self.image
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for part in _bytes_of(
             (code_digest(), self.number, self.place.type, self.model, image.axis)
         ):
-            found.update(part)
+            digest.update(part)
         for file in sorted(image.path.rglob("*")):
             name, state = file.relative_to(image.path).as_posix(), file.stat()
-            found.update(repr((name, state.st_size, state.st_mtime_ns)).encode())
-        return found.hexdigest()[:16]
+            digest.update(repr((name, state.st_size, state.st_mtime_ns)).encode())
+        return digest.hexdigest()[:16]
 
     def _declared(self, writer: ArtifactWriter) -> dict[str, np.ndarray]:
         """Create empty maps, and the coordinates of the pixels if the image has them."""
@@ -171,8 +171,8 @@ class Maps:
                 called, units = str(about.get("long_name", dim)), str(about.get("units", "1"))
                 writer.coordinate(dim, values, units=units, long_name=called)
         maps = {}
-        for name, (units, said) in self.model.layers.items():
-            about = {"units": units, "long_name": said}
+        for name, (units, long_name) in self.model.layers.items():
+            about = {"units": units, "long_name": long_name}
             maps[name] = writer.mapped(name, dims, image.shape, self.number, **about)
         about = {"units": "1", "long_name": "what is wrong with a pixel"}
         maps["flags"] = writer.mapped("flags", dims, image.shape, np.uint8, **about)

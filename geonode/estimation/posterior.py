@@ -29,13 +29,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from scipy.special import betainc
 from torch import Tensor
 
 from geonode.compute.device import CPU, on_device, unless_out_of_memory
 from geonode.errors import SpectraError
 from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH, Curve
 from geonode.estimation.distances import Distances
-from geonode.estimation.f_tail import FTail
 from geonode.ties import EQUAL
 
 MISFIT = 0.01  # p-value below which a spectrum fits nowhere
@@ -55,7 +55,6 @@ class Estimates:
     mode: Float[np.ndarray, "spectrum"]
     """Most likely concentration, between the levels if that is not unlikely."""
     mean: Float[np.ndarray, "spectrum"]  # of the posterior
-    deviation: Float[np.ndarray, "spectrum"]  # standard deviation of the posterior
     modes: list[Pairs]
     """Most likely concentration of every interval of the 90% set, with the probability of the
     interval, most probable first."""
@@ -70,20 +69,20 @@ class Estimates:
             [*chain(*lists)]
             for lists in zip(*((part.modes, part.sets) for part in parts), strict=True)
         )
-        mode, mean, deviation, p_value = (
+        mode, mean, p_value = (
             np.concatenate([getattr(part, name) for part in parts])
-            for name in ("mode", "mean", "deviation", "p_value")
+            for name in ("mode", "mean", "p_value")
         )
-        return cls(mode, mean, deviation, modes, sets, p_value)
+        return cls(mode, mean, modes, sets, p_value)
 
     @property
     def disconnected(self) -> Bool[np.ndarray, "spectrum"]:
-        """Whether the credible set is more than one interval."""
+        """True for spectra whose 90% set is more than one interval."""
         return np.array([len(intervals) > 1 for intervals in self.sets], dtype=bool)
 
     @property
     def fits(self) -> Bool[np.ndarray, "spectrum"]:
-        """Whether the spectrum may be one of the series."""
+        """True for spectra that may belong to the series."""
         return self.p_value >= MISFIT
 
 
@@ -103,7 +102,17 @@ class Summaries(NamedTuple):
     low: Float[np.ndarray, "spectrum"]  # end of the 90% set
     high: Float[np.ndarray, "spectrum"]
     p_value: Float[np.ndarray, "spectrum"]
-    disconnected: Bool[np.ndarray, "spectrum"]  # whether the 90% set is more than one interval
+    disconnected: Bool[np.ndarray, "spectrum"]  # true if the 90% set is more than one interval
+
+
+class _Parts(NamedTuple):
+    """Parts of the 90% sets of some spectra, row by row and ascending."""
+
+    rows: Int[Tensor, "part"]  # of their spectra
+    starts: Int[Tensor, "part"]  # first node
+    finals: Int[Tensor, "part"]  # last node
+    lows: Float[Tensor, "part"]  # ends (concentrations)
+    highs: Float[Tensor, "part"]
 
 
 class Law:
@@ -133,8 +142,6 @@ class Law:
             torch.from_numpy(part).to(place) for part in (curve.inside, curve.tested)
         )
         self._distances = Distances(curve.covariances, curve.scores, place)
-        novelty = curve.novelty
-        self._new = FTail(novelty.freedom, novelty.freedom * novelty.spectra, place)
 
     def posteriors(self, spectra: Float[np.ndarray, "spectrum wavelength"]) -> Posteriors:
         """Posteriors of spectra.
@@ -172,12 +179,8 @@ class Law:
         """
         most = BATCH_ON_CPU if self.place.type == "cpu" else BATCH_ON_DEVICE
         parts = [self._summed(spectra[at : at + most]) for at in range(0, len(spectra), most)]
-        found = torch.cat(parts, dim=1)
-        *numbers, disconnected = found[:-2]
-        # Their tails take many small steps: more at once than fit the cache of a CPU.
-        p_values = [self.p_values(*part) for part in found[-2:].split(BATCH_ON_DEVICE, dim=1)]
-        columns = *numbers, torch.cat(p_values), disconnected > 0
-        return Summaries(*(column.cpu().numpy() for column in columns))
+        mode, low, high, several, nearest, residual = torch.cat(parts, dim=1).cpu().numpy()
+        return Summaries(mode, low, high, self.p_values(nearest, residual), several > 0)
 
     def _summed(self, spectra: np.ndarray) -> Tensor:
         """Summaries of a batch, but for p-values, in halves where memory does not suffice."""
@@ -192,46 +195,51 @@ class Law:
 
     def _summed_at_once(self, spectra: np.ndarray) -> Tensor:
         found = self.posteriors(spectra)
-        density = _density(found.probability)
-        least = self._least(found.probability, density)
-        held = self._held(density, least)
-        last, rows = held.shape[1] - 1, torch.arange(len(held), device=self.place)
-        marks = held.to(torch.uint8)
-        first, final = marks.argmax(dim=1), last - marks.flip(1).argmax(dim=1)
-        parts = held[:, 0] + (held[:, 1:] & ~held[:, :-1]).sum(dim=1)
-        at = density, least, rows
-        ends = self._ends(*at, first, -1), self._ends(*at, final, 1)
-        return torch.stack([self.mode(found), *ends, parts > 1, found.nearest, found.residual])
+        parts, each = self._parts(found), torch.arange(len(spectra), device=self.place)
+        first, after = (torch.searchsorted(parts.rows, each, right=end) for end in (False, True))
+        ends = parts.lows[first], parts.highs[after - 1]
+        return torch.stack(
+            [self.mode(found), *ends, after - first > 1, found.nearest, found.residual]
+        )
 
     def estimates(self, found: Posteriors) -> Estimates:
         """Estimates by posteriors."""
-        density = _density(found.probability)
-        least = self._least(found.probability, density)
-        held = self._held(density, least)
-        steps = torch.nn.functional.pad(held.to(torch.int8), (1, 1)).diff(dim=1)
-        rows, starts = (steps == 1).nonzero(as_tuple=True)
-        finals = (steps == -1).nonzero(as_tuple=True)[1] - 1
+        density, parts = _density(found.probability), self._parts(found)
         tops, weights = [], []
-        for row, start, final in zip(rows.tolist(), starts.tolist(), finals.tolist(), strict=True):
+        columns = (column.tolist() for column in parts[:3])
+        for row, start, final in zip(*columns, strict=True):
             part = slice(start, final + 1)
             tops.append(start + int(_first_largest(density[row, None, part])))
             weights.append(float(found.probability[row, part].sum()))
-        at = density, least, rows
-        lows, highs = self._ends(*at, starts, -1), self._ends(*at, finals, 1)
-        peaks = self._peaks(density, rows, torch.tensor(tops, dtype=torch.long, device=self.place))
+        nodes = torch.tensor(tops, dtype=torch.long, device=self.place)
+        peaks = self._peaks(density, parts.rows, nodes).tolist()
         modes: list[Pairs] = [[] for _ in density]
         sets: list[Pairs] = [[] for _ in density]
-        columns = rows.tolist(), peaks.tolist(), weights, lows.tolist(), highs.tolist()
-        for row, peak, weight, low, high in zip(*columns, strict=True):
+        ends = parts.lows.tolist(), parts.highs.tolist()
+        each = zip(parts.rows.tolist(), peaks, weights, *ends, strict=True)
+        for row, peak, weight, low, high in each:
             modes[row].append((peak, weight))
             sets[row].append((low, high))
-        first, second = (found.probability @ self._concentrations**power for power in (1, 2))
-        moments = self.mode(found), first, (second - first**2).clamp(min=0).sqrt()
-        numbers = *moments, self.p_values(found.nearest, found.residual)
-        mode, mean, deviation, p_value = (column.cpu().numpy() for column in numbers)
-        return Estimates(
-            mode, mean, deviation, [_by_probability(one) for one in modes], sets, p_value
+        means = found.probability @ self._concentrations
+        mode, mean, nearest, residual = (
+            column.cpu().numpy()
+            for column in (self.mode(found), means, found.nearest, found.residual)
         )
+        ordered = [_by_probability(one) for one in modes]
+        return Estimates(mode, mean, ordered, sets, self.p_values(nearest, residual))
+
+    def _parts(self, found: Posteriors) -> _Parts:
+        """Parts of all 90% sets."""
+        density = _density(found.probability)
+        least = self._least(found.probability, density)
+        inside, beyond = ((1 - EQUAL) * least).split(1, dim=1)
+        within = density >= torch.where(self._inside, inside, beyond)
+        steps = torch.nn.functional.pad(within.to(torch.int8), (1, 1)).diff(dim=1)
+        rows, starts = (steps == 1).nonzero(as_tuple=True)
+        finals = (steps == -1).nonzero(as_tuple=True)[1] - 1
+        at = density, least, rows
+        lows, highs = self._ends(*at, starts, -1), self._ends(*at, finals, 1)
+        return _Parts(rows, starts, finals, lows, highs)
 
     def mode(self, found: Posteriors) -> PerSpectrum:
         """Modes of posteriors, see `Estimates`."""
@@ -242,17 +250,14 @@ class Law:
         return self._peaks(density, torch.arange(len(top), device=self.place), top)
 
     def _peaks(self, density: Tensor, rows: Tensor, tops: Tensor) -> PerSpectrum:
-        """Concentrations at the tops of parabolas through ln density at nodes and their neighbours.
-
-        So they move with the density, not from node to node. A node at an end of the range, or of
-        the levels, stays where it is.
-        """
+        """Tops of parabolas through ln density at nodes and neighbours, which move with both."""
         last = density.shape[1] - 1
         before, after = (tops - 1).clamp(min=0), (tops + 1).clamp(max=last)
         places = torch.stack([before, tops, after])
         low, here, high = density[rows, places].clamp(min=torch.finfo(density.dtype).tiny).log()
         bend = (2 * here - low - high).clamp(min=torch.finfo(density.dtype).tiny)
         inside = self._inside[places]
+        # A node at an end of the range, or of the levels, stays where it is.
         free = (inside[0] == inside[1]) & (inside[1] == inside[2]) & (tops > 0) & (tops < last)
         shift = ((high - low) / (2 * bend)).clamp(-0.5, 0.5) * free
         values = self._concentrations[places]
@@ -260,10 +265,7 @@ class Law:
         return values[1] + shift * step
 
     def _least(self, probability: Tensor, density: Tensor) -> Float[Tensor, "spectrum 2"]:
-        """Densities of which the more likely ones have `Curve.mass`, between the levels and beyond.
-
-        They are interpolated, so that they move with the density, not from node to node.
-        """
+        """Densities whose more likely ones have `Curve.mass`, between the levels and beyond."""
         ordered = _sorted_up(density)
         # All that is more likely; a cell at an end has half of its density.
         likelier = ordered.flip(1).cumsum(1).flip(1) - ordered
@@ -281,19 +283,10 @@ class Law:
             found.append(within - share.clamp(0, 1) * (within - out))
         return torch.stack(found, dim=1)
 
-    def _held(self, density: Tensor, least: Tensor) -> Bool[Tensor, "spectrum node"]:
-        """Whether the 90% set has a node."""
-        inside, beyond = ((1 - EQUAL) * least).split(1, dim=1)
-        return density >= torch.where(self._inside, inside, beyond)
-
     def _ends(
         self, density: Tensor, least: Tensor, rows: Tensor, nodes: Tensor, step: int
     ) -> PerSpectrum:
-        """Ends of parts of sets: between their outermost nodes and the next ones, by the density.
-
-        At an end of the levels, where the least density changes, and of the range, they are the
-        edge of the cell.
-        """
+        """Ends of parts of sets, between their outermost nodes and the next ones by the density."""
         last, edge = density.shape[1] - 1, self._edges[nodes + (step > 0)]
         others = (nodes + step).clamp(0, last)
         here, there = density[rows, nodes], density[rows, others]
@@ -301,19 +294,25 @@ class Law:
         share = away / (here - there).clamp(min=torch.finfo(density.dtype).tiny)
         own, other = self._concentrations[nodes], self._concentrations[others]
         between = own + share.clamp(0, 1) * (other - own)
+        # The edge of the cell at an end of the levels, where the least density changes, and of all.
         is_edge = (others == nodes) | (self._inside[nodes] != self._inside[others])
         return torch.where(is_edge, edge, between)
 
-    def p_values(self, nearest: PerSpectrum, residual: PerSpectrum) -> PerSpectrum:
+    def p_values(
+        self, nearest: Float[np.ndarray, "spectrum"], residual: Float[np.ndarray, "spectrum"]
+    ) -> Float[np.ndarray, "spectrum"]:
         """Combined p-values of distances from the curve and residuals in other directions."""
-        curve, tiny = self.curve, np.finfo(float).tiny
-        freedom, directions = curve.training / 2 + 1, curve.scores.shape[1]
+        curve, novelty, tiny = self.curve, self.curve.novelty, np.finfo(float).tiny
         # F of 2 degrees of freedom, and chi-squared of 4, have tails in closed form.
-        near = -freedom / 2 * (nearest * (2 / freedom / directions)).log1p()
+        freedom, directions = curve.training / 2 + 1, curve.scores.shape[1]
+        near = -freedom / 2 * np.log1p(nearest * (2 / freedom / directions))
         rounding = np.finfo(float).eps * float(np.abs(curve.scores).max()) ** 2
-        new = self._new(residual / max(curve.novelty.square, rounding))
-        fisher = near.clamp(min=np.log(tiny)) + new.clamp(min=tiny).log()
-        return fisher.exp() * (1 - fisher)
+        ratio = residual / max(novelty.square, rounding)
+        # The tail of F; scipy.special.fdtrc is off by a fifth for many degrees of freedom.
+        halves = novelty.freedom * novelty.spectra / 2, novelty.freedom / 2
+        new = betainc(*halves, 1 / (1 + ratio / novelty.spectra))
+        fisher = np.maximum(near, np.log(tiny)) + np.log(np.maximum(new, tiny))
+        return np.exp(fisher) * (1 - fisher)
 
 
 def posterior(

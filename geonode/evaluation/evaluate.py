@@ -20,7 +20,6 @@ from geonode.compute.device import CPU, Device
 from geonode.compute.threads import in_threads
 from geonode.config import Parameters
 from geonode.estimation.curve import Curve, posteriors_at_knots
-from geonode.estimation.model import SpectralModel
 from geonode.estimation.posterior import Estimates, Law
 from geonode.evaluation.baselines import FEWEST_TO_CHOOSE, chosen_inside, left_out_predictions
 from geonode.evaluation.scores import (
@@ -36,6 +35,7 @@ from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.posterior_decoder import FoldPosterior
 from geonode.learning.predicted import Predicted
 from geonode.posterior.prior import packaged_prior
+from geonode.prediction.model import SpectralModel
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series, level_names
 from geonode.storage.table import Column, Table

@@ -19,7 +19,6 @@ from geonode.compute.processes import finished
 from geonode.config import Parameters
 from geonode.errors import GeonodeError
 from geonode.estimation.curve import posteriors_at_knots
-from geonode.estimation.model import SpectralModel
 from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.evaluate import (
     CHOSEN_BASELINE,
@@ -31,6 +30,7 @@ from geonode.evaluation.evaluate import (
 )
 from geonode.learning.folds import leave_one_out
 from geonode.posterior.prior import packaged_prior
+from geonode.prediction.model import SpectralModel
 from geonode.progress import Progress, silent
 from geonode.reading.folder import parameters_of_folder
 from geonode.reading.series_file import read_series_csv

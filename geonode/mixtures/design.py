@@ -57,17 +57,11 @@ def folds_of(composition: Int[np.ndarray, "sample"]) -> Int[np.ndarray, "sample"
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Known amounts of every sample; samples of equal amounts are one composition.
+    """Known amounts of every sample; samples of equal amounts are one composition."""
 
-    Attributes:
-        names: of the substances.
-        amounts: unit of each substance, none negative.
-        composition: of every sample, from 0 on.
-    """
-
-    names: tuple[str, ...]
-    amounts: Float[np.ndarray, "sample substance"]
-    composition: Int[np.ndarray, "sample"]
+    names: tuple[str, ...]  # of the substances
+    amounts: Float[np.ndarray, "sample substance"]  # unit of each substance, none negative
+    composition: Int[np.ndarray, "sample"]  # from 0 on
 
     @classmethod
     def of(
@@ -99,28 +93,28 @@ class Design:
             np.add.at(total, composition, spectra - spectra.mean(axis=0))
             away = np.sum(total**2, axis=1) / np.bincount(composition) ** 2
             composition = np.argsort(np.argsort(away, kind="stable"))[composition]
-        found = cls(names, amounts, composition)
-        if (found.ranges == 0).any():
+        design = cls(names, amounts, composition)
+        if (design.ranges == 0).any():
             raise MixtureError(
-                f"{names[int(found.ranges.argmin())]}: found the same amount in all {count} "
+                f"{names[int(design.ranges.argmin())]}: found the same amount in all {count} "
                 "samples, expected one that varies; leave the substance out, or prepare mixtures "
                 "with other amounts of it"
             )
         fewest = 2 * substances + 2
-        if found.compositions < fewest:
+        if design.compositions < fewest:
             raise MixtureError(
-                f"found {found.compositions} different compositions of {substances} substances, "
+                f"found {design.compositions} different compositions of {substances} substances, "
                 f"expected {fewest} or more; prepare further mixtures, or leave a substance out"
             )
-        for fold in range(found.folds.max() + 1):
-            fixed = np.ptp(amounts[found.folds != fold], axis=0) == 0
+        for fold in range(design.folds.max() + 1):
+            fixed = np.ptp(amounts[design.folds != fold], axis=0) == 0
             if fixed.any():
                 raise MixtureError(
                     f"{names[int(fixed.argmax())]}: found another amount in one composition only, "
                     "so that nothing is left to compare it with; prepare further mixtures with "
                     "other amounts of it"
                 )
-        return found
+        return design
 
     @property
     def tied(self) -> str:
@@ -180,18 +174,14 @@ class Design:
     def are_outside(
         self, amounts: Float[np.ndarray, "unknown substance"]
     ) -> Bool[np.ndarray, "unknown substance"]:
-        """Which amounts are lower or higher than those of all samples; none is lower than zero."""
+        """True for amounts beyond those of all samples; zero is never too low."""
         slack = ROUNDING * self.ranges
         low = np.where(self.low > 0, self.low - slack, -np.inf)
         return (amounts < low) | (amounts > self.high + slack)
 
 
 def _require_numbers(names: tuple[str, ...], amounts: np.ndarray) -> None:
-    """Refuse amounts that are no amounts.
-
-    Raises:
-        MixtureError: as `Design.of`.
-    """
+    """Refuse amounts that are no amounts."""
     count, substances = amounts.shape
     if not 1 <= substances <= MOST_SUBSTANCES or len(names) != substances:
         raise MixtureError(

@@ -66,21 +66,14 @@ TINY = 1e-9
 
 
 class Modes(NamedTuple):
-    """Minima for every unknown, that of the lowest L first; some may be the same.
-
-    Attributes:
-        amounts: where they are.
-        above: how much L is larger there than at the lowest one.
-        covariance: of the amounts at the lowest one, by the law alone.
-        distance: q there.
-        beyond: squared residual of the spectrum that the scores do not have.
-    """
+    """Minima for every unknown, that of the lowest L first; some may be the same."""
 
     amounts: Float[np.ndarray, "unknown start substance"]
-    above: Float[np.ndarray, "unknown start"]
+    above: Float[np.ndarray, "unknown start"]  # L less that of the lowest one
     covariance: Float[np.ndarray, "unknown substance substance"]
-    distance: Float[np.ndarray, "unknown"]
-    beyond: Float[np.ndarray, "unknown"]
+    """Of the amounts at the lowest one, by the law alone."""
+    distance: Float[np.ndarray, "unknown"]  # q there
+    beyond: Float[np.ndarray, "unknown"]  # squared residual that the scores do not have
 
 
 class Span(NamedTuple):
@@ -130,29 +123,21 @@ class Likelihood(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ForwardModel:
-    """Forward model fitted to samples.
-
-    Attributes:
-        design: of the samples.
-        mean: their mean spectrum.
-        directions: orthonormal; products with deviations from the mean are scores.
-        surface: of the scores.
-        whitening: W; W^T W is the inverse of S in the leading scores, zero elsewhere.
-        precision: of the prior of the amounts, about their mean.
-        furthest: largest q of a sample at its amounts, by the surface and S without its
-            composition.
-        members: models of most of the samples. The minima are moved by as much as the median of
-            those that members reach from the lowest one is away from it.
-    """
+    """Forward model fitted to samples."""
 
     design: Design
-    mean: Float[np.ndarray, "wavelength"]
+    mean: Float[np.ndarray, "wavelength"]  # spectrum of the samples
     directions: Float[np.ndarray, "wavelength score"]
-    surface: Surface
+    """Orthonormal; products with deviations from the mean are scores."""
+    surface: Surface  # of the scores
     whitening: Float[Tensor, "leading score"]
-    precision: Float[Tensor, "substance substance"]
+    """W; W^T W is the inverse of S in the leading scores, zero elsewhere."""
+    precision: Float[Tensor, "substance substance"]  # of the prior of the amounts
     furthest: float
+    """Largest q of a sample at its amounts, by the surface and S without its composition."""
     members: "tuple[ForwardModel, ...]"
+    """Models of most of the samples. The minima are moved by as much as the median of those that
+    members reach from the lowest one is away from it."""
 
     @classmethod
     def of(
@@ -242,13 +227,10 @@ class ForwardModel:
         )
         return Modes(*(part.cpu().numpy() for part in parts))
 
-    def _given_up(self, amounts: Tensor, loss: Tensor) -> Bool[Tensor, "point"]:
-        """Starts of an unknown that join its best one, or are far worse.
-
-        Args:
-            amounts: (unknown, start, substance).
-            loss: of all starts.
-        """
+    def _given_up(
+        self, amounts: Float[Tensor, "unknown start substance"], loss: Tensor
+    ) -> Bool[Tensor, "point"]:
+        """Starts of an unknown that join its best one, or are far worse."""
         loss, each = loss.reshape(amounts.shape[:2]), torch.arange(len(amounts)).to(loss.device)
         best = (loss <= loss.amin(1, keepdim=True) + EQUAL).to(torch.uint8).argmax(1)
         away = (amounts - amounts[each, best][:, None]) / self._here(self.design.ranges)
@@ -331,10 +313,7 @@ class ForwardModel:
 def _law(
     design: Design, surface: Surface, rounding: float
 ) -> tuple[Float[Tensor, "leading score"], Float[Tensor, "substance substance"], float]:
-    """Whitening and prior precision whose linear estimates of left-out compositions err least.
-
-    And the largest q of these.
-    """
+    """Whitening and precision that err least on compositions left out, and their largest q."""
     amounts, ranges = torch.from_numpy(design.amounts), torch.from_numpy(design.ranges)
     away, scale = amounts - amounts.mean(0), surface.relative.sqrt()[:, None]
     prior = torch.linalg.inv(away.T @ away / (len(away) - 1) + TINY * torch.diag(ranges**2))

@@ -84,13 +84,11 @@ def points_of_region(design: Design, count: int) -> Float[np.ndarray, "point sub
 
 
 def _inside(design: Design, shares: Float[np.ndarray, "point substance"]) -> np.ndarray:
-    """Amounts by their shares of the ranges; beyond the largest sum they are scaled down to it.
-
-    Amounts that several compositions fill up to one sum are parts of a whole, as in a simplex.
-    """
+    """Amounts by their shares of the ranges; beyond the largest sum they are scaled down to it."""
     amounts = design.low + shares * design.ranges
     _, first = np.unique(design.composition, return_index=True)
     total = design.amounts[first].sum(axis=1)
+    # Amounts that several compositions fill up to one sum are parts of a whole, as in a simplex.
     if np.sum(total >= (1 - CLOSED) * total.max()) < max(2, len(design.names)):
         return amounts
     most = total.max() - design.low.sum()

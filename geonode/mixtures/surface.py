@@ -67,21 +67,13 @@ class Smoother(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Smoothers:
-    """Smoothers of the same samples.
-
-    Attributes:
-        ends: of every substance, lowest amount, lowest one above zero, and highest one, by which
-            its charts are scaled.
-        counts: number of samples of every composition.
-        compositions: their amounts.
-        charts, lengths: of every smoother and substance.
-        noise: of every smoother.
-    """
+    """Smoothers of the same samples."""
 
     ends: Float[Tensor, "substance 3"]
-    counts: Float[Tensor, "composition"]
-    compositions: Float[Tensor, "composition substance"]
-    charts: Int[Tensor, "smoother substance"]
+    """Lowest amount, lowest above zero, and highest, by which the charts are scaled."""
+    counts: Float[Tensor, "composition"]  # number of samples
+    compositions: Float[Tensor, "composition substance"]  # amounts
+    charts: Int[Tensor, "smoother substance"]  # places in `FAMILIES`
     lengths: Float[Tensor, "smoother substance"]
     noise: Float[Tensor, "smoother"]
 
@@ -180,27 +172,16 @@ class Smoothers:
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Scores over amounts, by an average of smoothers.
-
-    Attributes:
-        smoothers: those kept.
-        weights: theirs; they sum to 1.
-        composition: of every sample.
-        dual: P y, of all scores or the leading ones.
-        within: scores of the samples less the mean of their composition.
-        residuals: of the samples, with their composition left out.
-        relative: variance expected of these, over its mean.
-        sizes: variance of the process of every smoother, over the mean of `residuals` squared.
-    """
+    """Scores over amounts, by an average of smoothers."""
 
     smoothers: Smoothers
-    weights: Float[Tensor, "smoother"]
+    weights: Float[Tensor, "smoother"]  # their sum is 1
     composition: Int[Tensor, "sample"]
-    dual: Float[Tensor, "smoother composition leading"]
-    within: Float[Tensor, "sample score"]
-    residuals: Float[Tensor, "sample score"]
-    relative: Float[Tensor, "sample"]
-    sizes: Float[Tensor, "smoother"]
+    dual: Float[Tensor, "smoother composition leading"]  # P y, of all scores or the leading ones
+    within: Float[Tensor, "sample score"]  # scores less the mean of the composition
+    residuals: Float[Tensor, "sample score"]  # with the composition left out
+    relative: Float[Tensor, "sample"]  # variance expected of these, over its mean
+    sizes: Float[Tensor, "smoother"]  # variance of the process, over the mean square of residuals
 
     @classmethod
     def of(cls, design: Design, scores: Float[Tensor, "sample score"]) -> "Surface":
@@ -320,19 +301,16 @@ def _searched(
 
 
 def _errors(smoothers: Smoothers, means: Tensor, within: Tensor) -> Float[Tensor, "smoother"]:
-    """Logarithm of the squared residuals with compositions left out.
-
-    Mean of that of their sum, in which directions count that vary much, and of the mean logarithm
-    over directions, in which all do. `WORST` where a length is shorter than a gap between amounts:
-    what happens in the gap, no composition of a grid would tell.
-    """
+    """Logarithm of the squared residuals with compositions left out."""
     roots = smoothers.roots
     inverses = roots.mT @ roots
     residuals = inverses @ means / inverses.diagonal(dim1=1, dim2=2)[..., None]
     counts = smoothers.counts[:, None]
     squares = (counts * residuals**2).sum(1) + within
     floor = 1e-12 * (counts * means**2).sum()
+    # In the sum directions count that vary much, in the mean of logarithms all do.
     found = (torch.log(squares.sum(1)) + torch.log(squares + floor).mean(1)) / 2
+    # Nothing would show what happens in a gap between amounts wider than a length.
     return found.nan_to_num(nan=WORST).masked_fill(smoothers.widest_gaps > 1 + EQUAL, WORST)
 
 

@@ -4,8 +4,8 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from geonode.estimation.predicting import PredictedBlock
 from geonode.posterior.prior import COVERAGE
+from geonode.prediction.predicting import PredictedBlock
 from geonode.report.kit import (
     MUTED,
     SHADE,

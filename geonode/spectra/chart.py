@@ -137,11 +137,11 @@ class Chart:
 
 
 def spans_decades(levels: Float[np.ndarray, "level"]) -> bool:
-    """Whether levels span more than `DECADES` above zero."""
+    """True if levels span more than `DECADES` above zero."""
     positive = levels[levels > 0]
     return bool(positive.max() > (1 + EQUAL) * DECADES * positive.min())
 
 
 def proposes_log(levels: Float[np.ndarray, "level"]) -> bool:
-    """Whether levels, ascending, have no zero and span enough decades for a logarithmic chart."""
+    """True if ascending levels have no zero and span the decades of a logarithmic chart."""
     return bool(levels[0] > 0) and spans_decades(levels)

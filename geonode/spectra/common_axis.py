@@ -24,13 +24,13 @@ def tolerance(axis: Float[np.ndarray, "wavelength"]) -> float:
     return SAME * float(np.median(np.abs(np.diff(axis)))) if len(axis) > 1 else 0.0
 
 
-def is_same(axis: Float[np.ndarray, "found"], other: Float[np.ndarray, "wavelength"]) -> bool:
-    """Whether two axes are equal up to rounding."""
+def is_same(axis: Float[np.ndarray, "measured"], other: Float[np.ndarray, "wavelength"]) -> bool:
+    """True if two axes are equal up to rounding."""
     return axis.shape == other.shape and bool((np.abs(axis - other) <= tolerance(other)).all())
 
 
 def gap_around(
-    axis: Float[np.ndarray, "found"], wanted: Float[np.ndarray, "wavelength"]
+    axis: Float[np.ndarray, "measured"], wanted: Float[np.ndarray, "wavelength"]
 ) -> tuple[float, float] | None:
     """Ends of the first gap of an axis that a wanted wavelength lies in; None if none does.
 
@@ -49,8 +49,8 @@ def gap_around(
 
 
 def interpolated(
-    axis: Float[np.ndarray, "found"],
-    values: Float[np.ndarray, "*spectrum found"],
+    axis: Float[np.ndarray, "measured"],
+    values: Float[np.ndarray, "*spectrum measured"],
     wanted: Float[np.ndarray, "wavelength"],
 ) -> Float[np.ndarray, "*spectrum wavelength"]:
     """Spectra at the wanted wavelengths, as they are if those are their own.

@@ -53,10 +53,8 @@ Spectra = Float[np.ndarray, "sample wavelength"]
 
 
 def _filtered(spectra: Spectra, derivative: int = 0) -> Spectra:
-    """Smoothed spectra, or a derivative of them over the place in the axis.
-
-    As scipy.signal.savgol_filter with "interp", whose import takes longer than a calibration.
-    """
+    """Smoothed spectra, or a derivative of them over the place in the axis."""
+    # As scipy.signal.savgol_filter with "interp", whose import takes longer than a calibration.
     place, half = np.arange(WINDOW) - WINDOW // 2, WINDOW // 2
     powers = [np.polynomial.Polynomial.basis(power) for power in range(DEGREE + 1)]
     derived = np.stack([one.deriv(derivative)(place) for one in powers], axis=1)

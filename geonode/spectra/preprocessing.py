@@ -78,7 +78,7 @@ class Preprocessing:
 
     @property
     def keeps_offset_and_scale(self) -> bool:
-        """Whether an offset and a factor of a spectrum are those of the result."""
+        """True if an offset and a factor of a spectrum are those of the result."""
         return all(step.savgol is not None and step.savgol.derivative == 0 for step in self.steps)
 
     def quantity(self, name: str) -> str:

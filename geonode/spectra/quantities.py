@@ -41,57 +41,57 @@ LARGEST_SHARE = 2.0
 
 def quantity_of(text: str | None) -> str | None:
     """Quantity that a text such as "%T" or "Absorbance (AU)" names; None: none, or several."""
-    said = (text or "").lower().replace("percent", "%").replace("optical density", "od")
-    words, is_percent = {*re.findall("[a-z]+", said)}, "%" in said
-    found = {name for name, own in WORDS.items() if own & words}
-    if is_percent and not found:
-        found = {name for letter, name in OF_PERCENT.items() if letter in words}
-    if len(found) != 1 or OTHERS & words:
+    lower = (text or "").lower().replace("percent", "%").replace("optical density", "od")
+    words, is_percent = {*re.findall("[a-z]+", lower)}, "%" in lower
+    quantities = {name for name, own in WORDS.items() if own & words}
+    if is_percent and not quantities:
+        quantities = {name for letter, name in OF_PERCENT.items() if letter in words}
+    if len(quantities) != 1 or OTHERS & words:
         return None
-    (name,) = found
+    (name,) = quantities
     return f"percent {name}" if is_percent and name in OF_PERCENT.values() else name
 
 
-def one_quantity(found: Iterable[str | None]) -> str | None:
+def one_quantity(quantities: Iterable[str | None]) -> str | None:
     """The quantity of spectra of which each tells its own, or nothing.
 
     Raises:
         SpectraError: there are several.
     """
-    several = sorted({*found} - {None}, key=str)
+    several = sorted({*quantities} - {None}, key=str)
     if len(several) > 1:
         raise SpectraError(f"found spectra of {several[0]} and {several[1]}, expected one quantity")
     return several[0] if several else None
 
 
-def signal_of(asked: str, unit: str, found: str | None) -> str:
+def signal_of(asked: str, unit: str, in_file: str | None) -> str:
     """Name of the signal: as asked for, unless that is nothing or contradicts the file."""
     own = quantity_of(f"{asked} {unit}")
-    if found is None or own == found or (own is None and asked != UNSAID):
+    if in_file is None or own == in_file or (own is None and asked != UNSAID):
         return asked
     if own is not None:
-        _LOG.warning("spectra: found %s in the file, which is taken in place of %s", found, own)
-    return found
+        _LOG.warning("spectra: found %s in the file, which is taken in place of %s", in_file, own)
+    return in_file
 
 
-def require_quantity(file: Path, labels: dict[str, str], found: str | None) -> str | None:
+def require_quantity(file: Path, labels: dict[str, str], quantity: str | None) -> str | None:
     """Quantity of a series, if spectra are of another one that is converted exactly.
 
     Args:
         file: of the spectra.
         labels: of the series.
-        found: quantity of the spectra; None: unknown, which may be that of the series.
+        quantity: of the spectra; None: unknown, which may be that of the series.
 
     Raises:
         SpectraError: it is another one.
     """
     expected = quantity_of(f"{labels['signal'].partition(',')[0]} {labels['signal_unit']}")
-    if expected is None or found in (None, expected):
+    if expected is None or quantity in (None, expected):
         return None
-    pair = {one.removeprefix("percent ") for one in (expected, str(found))}
+    pair = {one.removeprefix("percent ") for one in (expected, str(quantity))}
     if len(pair) > 1 and pair != {"absorbance", "transmittance"}:
         raise SpectraError(
-            f"{file}: found spectra of {found}, expected {expected} as calibrated; export that"
+            f"{file}: found spectra of {quantity}, expected {expected} as calibrated; export that"
         )
     return expected
 
@@ -102,22 +102,22 @@ def in_quantity(file: Path, labels: dict[str, str], spectra: Spectra) -> Spectra
     Raises:
         SpectraError: as `require_quantity`, or there is no absorbance of a transmittance.
     """
-    found, expected = spectra.quantity, require_quantity(file, labels, spectra.quantity)
-    if expected is None or found is None:
+    quantity, expected = spectra.quantity, require_quantity(file, labels, spectra.quantity)
+    if expected is None or quantity is None:
         return spectra
-    values = 10**-spectra.values if found == "absorbance" else spectra.values
-    share = values / 100 if found.startswith("percent") else values
+    values = 10**-spectra.values if quantity == "absorbance" else spectra.values
+    share = values / 100 if quantity.startswith("percent") else values
     smallest = 0.0 if expected == "absorbance" else -np.inf
     wrong = np.argwhere(~((share > smallest) & (share <= LARGEST_SHARE)))
     if wrong.size:
         place, at = wrong[0]
         raise SpectraError(
-            f"{file}: spectrum {spectra.names[place]!r}: found a {found} of "
+            f"{file}: spectrum {spectra.names[place]!r}: found a {quantity} of "
             f"{spectra.values[place, at]:g}, which is no {expected}; correct it, or its name"
         )
     if expected == "absorbance":
         share = -np.log10(share)
     values = 100 * share if expected.startswith("percent") else share
-    said = f"{found} converted to {expected}"
-    _LOG.warning("%s: %s", printable(str(file)), said)
-    return replace(spectra, values=values, quantity=expected, converted=said)
+    note = f"{quantity} converted to {expected}"
+    _LOG.warning("%s: %s", printable(str(file)), note)
+    return replace(spectra, values=values, quantity=expected, converted=note)

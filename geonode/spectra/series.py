@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -12,11 +13,12 @@ from jaxtyping import Float
 from geonode.config import SpectraParameters
 from geonode.errors import CorruptArtifactError, SpectraError, TrainingError
 from geonode.parameter_types import PreprocessStep
-from geonode.spectra.chart import Chart
+from geonode.spectra.arrays import real_array
+from geonode.spectra.chart import Chart, ChartName
 from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.quantities import signal_of
 from geonode.spectra.replicates import Replicates
-from geonode.spectra.table import FEWEST_LEVELS, MOST_LEVELS, SpectraTable
+from geonode.spectra.table import FEWEST_LEVELS, MOST_LEVELS, SpectraTable, without_rounding
 from geonode.storage.artifact import JSON, open_artifact
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 
@@ -48,7 +50,7 @@ class Series:
     replicates: Replicates | None = None
     """The scans behind the mean spectra of levels; None where they are not known."""
     preprocessing: Preprocessing = UNPROCESSED
-    """What was done to every spectrum."""
+    """Steps done to every spectrum."""
 
     @classmethod
     def of_levels(
@@ -76,9 +78,58 @@ class Series:
         measured = concentrations[:, None], axis, signal, labels, ("",), (unit,), ()
         return cls(*measured, (chart,), replicates, preprocessing)
 
+    @classmethod
+    def of_rows(
+        cls,
+        concentrations: Any,
+        spectra: Any,
+        wavelengths: Any,
+        fewest: int,
+        chart: ChartName = "linear",
+        kappa: float | None = None,
+    ) -> "Series":
+        """Series of one substance from arrays; rows of one concentration are scans of a level.
+
+        Concentrations that differ by rounding alone are one.
+
+        Args:
+            concentrations: of the rows, array-like, none negative.
+            spectra: theirs, of shape (row, wavelength).
+            wavelengths: axis values of the columns, ascending; None: 0, 1, 2, ...
+            fewest: levels.
+            chart: of the concentrations.
+            kappa: as of `Chart.of`.
+
+        Raises:
+            SpectraError: as `real_array`; concentrations are negative, there are too few or too
+                many levels, or axis or chart do not fit.
+        """
+        concentrations = real_array(concentrations, "concentrations", row=None)
+        spectra = real_array(spectra, "spectra", row=len(concentrations), wavelength=None)
+        axis = np.arange(spectra.shape[1]) if wavelengths is None else wavelengths
+        axis = real_array(axis, "wavelengths", wavelength=spectra.shape[1])
+        if (np.diff(axis) <= 0).any() or (concentrations < 0).any():
+            raise SpectraError(
+                "found wavelengths that do not ascend or a negative concentration, expected "
+                "neither; reverse wavelengths that descend, and the columns of the spectra with "
+                "them"
+            )
+        levels, place = np.unique(without_rounding(concentrations), return_inverse=True)
+        if not fewest <= len(levels) <= MOST_LEVELS:
+            raise SpectraError(
+                f"found {len(levels)} different concentrations in {len(spectra)} rows, expected "
+                f"{fewest} to {MOST_LEVELS}; a fold of a cross-validation leaves some out"
+            )
+        scans = [spectra[place == level] for level in range(len(levels))]
+        means = np.stack([of_level.mean(axis=0) for of_level in scans])
+        labels = {"signal": "signal", "axis": "wavelength"}
+        labels |= dict.fromkeys(("signal_unit", "axis_unit", "concentration_unit"), "1")
+        charted, replicates = Chart.of(chart, kappa, levels), Replicates.of(scans)
+        return cls.of_levels(levels, axis, means, charted, labels, replicates)
+
     @property
     def is_of_one(self) -> bool:
-        """Whether it is of one substance, and so of levels."""
+        """True if it is of one substance, and so of levels."""
         return len(self.substances) == 1
 
     @property
@@ -200,8 +251,8 @@ def read_series(path: Path) -> Series:
         stored = artifact.attributes["preprocess"]
         steps = tuple(PreprocessStep.model_validate(step) for step in stored)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        said = " ".join(repr(error).split())
-        raise CorruptArtifactError(path, f"holds no chart and labels ({said:.80})") from error
+        reason = " ".join(repr(error).split())
+        raise CorruptArtifactError(path, f"holds no chart and labels ({reason:.80})") from error
     numbers = (levels, axis, signal, deviations)
     if (
         any(array.dtype != np.float64 or not np.isfinite(array).all() for array in numbers)

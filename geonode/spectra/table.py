@@ -48,7 +48,7 @@ class SpectraTable:
     places: tuple[tuple[int, ...], ...] = ()
     """Of every scan in the file, by level; empty if it is not known."""
     quantity: str | None = None
-    """What the spectra are of by the file (`quantities.WORDS`); None if it does not say."""
+    """Quantity of the spectra by the file (`quantities.WORDS`); None if it does not say."""
 
     def __post_init__(self) -> None:
         levels, wavelengths = len(self.concentrations), len(self.axis)

@@ -11,8 +11,8 @@ from geonode import ConcentrationRegressor
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
-from geonode.estimation.rows import series_of
 from geonode.learning.folds import leave_one_out
+from geonode.spectra.series import Series
 from tests.calibration import beer
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def test_leaving_a_level_out_is_what_the_pipeline_does():
     # One scan a level: the mean is the scan.
     means = np.stack([scans.mean(axis=0) for scans in SCANS])
     whole = ConcentrationRegressor(method="geonode").fit(means, beer.LEVELS).calibration_
-    series = series_of(beer.LEVELS, means, None, 3)
+    series = Series.of_rows(beer.LEVELS, means, None, 3)
     fold = leave_one_out(len(means))[2]
     curve = Curve.of(series, fold, one_scan=True)
     kept = list(fold.training)

@@ -8,7 +8,7 @@ import pytest
 from geonode import ConcentrationRegressor, MixtureCalibration
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.fit import Calibration
-from geonode.estimation.rows import series_of
+from geonode.spectra.series import Series
 
 AXIS = np.linspace(0, 1, 24)
 LEVELS = np.array([0.0, 1.0, 3.0, 10.0, 30.0, 60.0])
@@ -109,7 +109,7 @@ def test_the_order_of_substances_says_nothing():
 
 
 def test_the_unit_of_the_axis_says_nothing():
-    series = series_of(LEVELS, KNOWN["one"][0], 400 + 100 * AXIS, 3)
+    series = Series.of_rows(LEVELS, KNOWN["one"][0], 400 + 100 * AXIS, 3)
     each = [
         CalibrationFile.of("x", replace(series, axis=factor * series.axis)).estimate(UNKNOWN["one"])
         for factor in (1.0, 1000.0)

@@ -5,7 +5,13 @@ import pytest
 
 from geonode.calibration.checks import known_already
 from geonode.calibration.fit import Calibration
-from geonode.calibration.precision import EXPECTED, PRIOR, TYPICAL, PrecisionProfile
+from geonode.calibration.precision import (
+    EXPECTED,
+    OF_COMBINATION,
+    OF_METHOD,
+    PRIOR,
+    PrecisionProfile,
+)
 from geonode.estimation.information import Information
 from tests.calibration import beer
 
@@ -56,14 +62,17 @@ def test_the_factor_is_that_of_the_levels_left_out(by_geonode, times):
     assert 0.3 < own.standard_errors[500] / own.floor[500] < 3
 
 
-@pytest.mark.parametrize(("method", "tolerance"), [("straight_line", 0.02), ("combined", 0.1)])
-def test_the_profile_of_other_methods_is_their_law_of_errors(method, tolerance):
+@pytest.mark.parametrize(
+    ("method", "share", "tolerance"),
+    [("straight_line", OF_METHOD, 0.02), ("combined", OF_COMBINATION, 0.1)],
+)
+def test_the_profile_of_other_methods_is_their_law_of_errors(method, share, tolerance):
     """The leverage of the combination without a level is about that of its methods' means."""
     spectra = np.stack([one.mean(axis=0) for one in beer.scans()])
     calibration = Calibration.fit(spectra, beer.LEVELS, method=method)
     profile = PrecisionProfile.of(calibration)
     _, leverages = calibration._estimated(spectra)
-    expected = TYPICAL * calibration.law.deviations(beer.LEVELS, leverages)[0]
+    expected = share * calibration.law.deviations(beer.LEVELS, leverages)[0]
     np.testing.assert_allclose(profile.at(beer.LEVELS), expected, rtol=tolerance)
     assert profile.floor is None
 

@@ -9,9 +9,9 @@ import pytest
 import xarray
 
 from geonode.errors import SpectraError
-from geonode.estimation.model import SpectralModel
-from geonode.estimation.predicting import PredictedBlock
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
+from geonode.prediction.model import SpectralModel
+from geonode.prediction.predicting import PredictedBlock
 from geonode.reading.files import read_spectra, read_table
 from geonode.storage.artifact import open_artifact
 from tests.commands.calling import call

@@ -1,6 +1,6 @@
 import pytest
 
-from geonode.estimation.model import SpectralModel
+from geonode.prediction.model import SpectralModel
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ import numpy as np
 
 from geonode.estimation.covariances import Covariances
 from geonode.estimation.curve import Curve
-from geonode.estimation.model import SpectralModel
 from geonode.estimation.novelty import Novelty
 from geonode.estimation.range import CURVE_NODES
 from geonode.geometry.learned import LearnedMetrics
@@ -14,6 +13,7 @@ from geonode.learning.blend import Blend
 from geonode.learning.folds import leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import packaged_prior
+from geonode.prediction.model import SpectralModel
 from tests.factory import series_of
 
 W = np.linspace(0, 1, 40)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from geonode.config import InnerParameters, Parameters, SpectraParameters
-from geonode.estimation.model import SpectralModel
+from geonode.prediction.model import SpectralModel
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import read_series, write_series
 from geonode.spectra.table import SpectraTable

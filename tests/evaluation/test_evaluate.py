@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from geonode.calibration.methods import INVERSE, estimate_left_out_by
-from geonode.estimation.model import SpectralModel
 from geonode.evaluation.baselines import BASELINES, chosen_inside
 from geonode.evaluation.evaluate import (
     CHOSEN_BASELINE,
@@ -26,6 +25,7 @@ from geonode.evaluation.evaluate import (
 )
 from geonode.evaluation.scores import skill
 from geonode.posterior.prior import PROBABILITIES
+from geonode.prediction.model import SpectralModel
 from tests.estimation.known import LEVELS, bent, noise, straight
 from tests.evaluation.test_panel import tiny
 from tests.factory import series_of

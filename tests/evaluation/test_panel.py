@@ -147,7 +147,7 @@ def test_a_series_has_the_parameters_beside_its_file(folder):
 def test_a_series_that_was_learned_is_not_learned_again(folder, monkeypatch):
     first = Panel.of(folder, tiny())
     list(first.score())
-    monkeypatch.setattr("geonode.estimation.model.learn", None)  # nobody calls it
+    monkeypatch.setattr("geonode.prediction.model.learn", None)  # nobody calls it
     second = Panel.of(folder, tiny())
     list(second.score())
     assert not second.failed

@@ -4,7 +4,6 @@ import torch
 from scipy.stats import chi2
 
 from geonode.errors import MixtureError, SpectraError
-from geonode.mixtures import mixture
 from geonode.mixtures.design import Design
 from geonode.mixtures.forward import ForwardModel
 from geonode.mixtures.inverse import fit_inverse
@@ -13,12 +12,10 @@ from geonode.mixtures.mixture import (
     MEMBERS,
     NAMES,
     POWER,
-    PRIOR,
     WIDER,
     MixtureCalibration,
     _bound,
     _joined,
-    _second_moment,
 )
 from research.draws import Draws
 from research.simulated_mixtures import simulate_mixtures
@@ -68,33 +65,10 @@ def test_left_out_estimates_are_those_of_fits_that_never_saw_the_composition(fit
         shares = fitted.weights[1:] / fitted.weights[1:].sum(axis=0)
         of_rest = np.sum(shares[:, None] * errors[1:, ~out], axis=0)
         moment = of_rest.T @ of_rest / len(of_rest)
-        moment[[0, 1], [1, 0]] *= len(of_rest) / (len(of_rest) + 4)
+        moment[[0, 1], [1, 0]] *= len(of_rest) / (len(of_rest) + 4)  # samples without errors
         rest = (np.eye(2) - ours) @ moment @ (np.eye(2) - ours)
         for own, whole in zip(modes.covariance, fitted.spread[out], strict=True):
             np.testing.assert_allclose(whole, ours @ own @ ours + rest, rtol=1e-6)
-
-
-def test_second_moments_of_a_fold_are_those_of_the_other_samples(monkeypatch):
-    seen = []
-
-    def spied(errors):
-        seen.append(errors)
-        return _second_moment(errors)
-
-    monkeypatch.setattr(mixture, "_second_moment", spied)
-    folds = MixtureCalibration.of(SIGNAL, KNOWN).design.folds
-    whole, *others = seen
-    assert len(others) == folds.max() + 1
-    for fold, errors in enumerate(others):
-        np.testing.assert_array_equal(errors, whole[folds != fold])
-
-
-def test_products_of_two_errors_are_averaged_with_samples_that_have_none():
-    errors = np.random.default_rng(0).normal(size=(7, 3))
-    more = np.vstack([errors, np.zeros((int(PRIOR), 3))])
-    expected = more.T @ more / len(more)
-    np.fill_diagonal(expected, np.mean(errors**2, axis=0))
-    np.testing.assert_allclose(_second_moment(errors), expected, rtol=1e-12)
 
 
 def test_linear_fits_are_the_mean_of_those_without_a_fold(fitted):

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from geonode.errors import ArtifactError
-from geonode.estimation.model import SpectralModel
-from geonode.estimation.predicting import PredictedBlock
+from geonode.prediction.model import SpectralModel
+from geonode.prediction.predicting import PredictedBlock
 from geonode.report.figures import (
     error_figure,
     folds_figure,

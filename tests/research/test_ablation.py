@@ -9,13 +9,13 @@ import torch
 from scipy.stats import ttest_rel, wilcoxon
 from typer.testing import CliRunner
 
-from geonode.estimation.model import SpectralModel
 from geonode.evaluation.evaluate import Job
 from geonode.parameters_file import read_parameters
 from geonode.posterior.charts import FAMILIES
 from geonode.posterior.metric_posterior import MetricPosterior
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from geonode.posterior.smoothers import dictionary
+from geonode.prediction.model import SpectralModel
 from geonode.progress import silent
 from geonode.spectra.chart import Chart
 from geonode.storage.document import write_json

@@ -69,7 +69,11 @@ def read_netcdf(path: Path) -> Sheet:
     # A file is opened here, so that it is closed whatever a library raises.
     with path.open("rb") as file, errors_explained():
         if path.stat().st_size > LARGEST_NETCDF:
-            raise SpectraError(f"found more than {LARGEST_NETCDF} bytes, expected at most that")
+            raise SpectraError(
+                f"found more than {LARGEST_NETCDF} bytes, expected at most that, as they are read "
+                'at once; write them as Zarr: xarray.open_dataset("a.nc", chunks={"y": 16})'
+                '.to_zarr("a.zarr")'
+            )
         is_version_3 = file.read(3) == b"CDF"
         file.seek(0)
         if not is_version_3:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geonode.errors import ArtifactError
-from geonode.estimation.large import batch_size, in_format
+from geonode.storage.large import batch_size, in_format
 
 
 @settings(deadline=None, max_examples=20)

@@ -5,9 +5,9 @@ import pytest
 
 import geonode
 from geonode.errors import ParameterError, SpectraError, TrainingError
-from geonode.estimation import predicting
-from geonode.estimation.model import SpectralModel
-from geonode.estimation.predicting import blocks
+from geonode.prediction import predicting
+from geonode.prediction.model import SpectralModel
+from geonode.prediction.predicting import blocks
 
 LEVELS = np.array([0.0, 4.0, 10.0, 20.0, 35.0, 60.0])
 AXIS = np.linspace(400.0, 700.0, 9)

@@ -17,13 +17,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from geonode.errors import ParameterError, SpectraError
-from geonode.estimation.large import batch_size, in_format
-from geonode.estimation.model import SpectralModel
 from geonode.parameter_types import Format
 from geonode.posterior.prior import COVERAGE
+from geonode.prediction.model import SpectralModel
 from geonode.progress import Progress, silent
 from geonode.reading.headers import role
 from geonode.storage.atomic import replacing
+from geonode.storage.large import batch_size, in_format
 from geonode.storage.table import Column, Table, shortest
 
 BLOCK_SPECTRA = 256
@@ -94,11 +94,11 @@ def requested(concentrations: list[float], ranges: list[str]) -> Float[np.ndarra
         expected = "one or more, or --at-range START:STOP:STEP"
         raise ParameterError(_OPTIONS, "--concentration", None, expected)
     parts = [np.array(concentrations, dtype=float), *map(_evenly_spaced, ranges)]
-    found = np.unique(np.concatenate(parts)) + 0.0  # -0 is 0
-    if len(found) > MOST_CONCENTRATIONS:
+    distinct = np.unique(np.concatenate(parts)) + 0.0  # -0 is 0
+    if len(distinct) > MOST_CONCENTRATIONS:
         expected = f"at most {MOST_CONCENTRATIONS} concentrations in all"
-        raise ParameterError(_OPTIONS, "--at-range", len(found), expected)
-    return found
+        raise ParameterError(_OPTIONS, "--at-range", len(distinct), expected)
+    return distinct
 
 
 def _evenly_spaced(text: str) -> np.ndarray:
@@ -238,12 +238,14 @@ class PredictedFile:
             writer.coordinate("concentration", levels, units=unit, long_name="concentration")
             dims = ("concentration", "wavelength")
             arrays = {
-                name: writer.mapped(name, dims, shape, self.number, units=of_signal, long_name=said)
-                for name, said in self._names.items()
+                name: writer.mapped(
+                    name, dims, shape, self.number, units=of_signal, long_name=long_name
+                )
+                for name, long_name in self._names.items()
             }
             if not self.only_signal:
-                said, beyond = "whether out of the measured range", ~model.is_inside(levels)
-                writer.stored("extrapolated", dims[:1], beyond, units="1", long_name=said)
+                long_name, beyond = "whether out of the measured range", ~model.is_inside(levels)
+                writer.stored("extrapolated", dims[:1], beyond, units="1", long_name=long_name)
 
             def write(block: PredictedBlock) -> None:
                 at = slice(block.start, block.start + len(block.concentrations))

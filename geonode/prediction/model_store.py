@@ -66,7 +66,7 @@ class ModelStore:
             return None
         entry = self.folder / key
         try:
-            found = LearnedMetrics.read(entry / METRICS), Blend.read(entry / DECODERS)
+            model = LearnedMetrics.read(entry / METRICS), Blend.read(entry / DECODERS)
         except MissingArtifactError:
             return None
         except ArtifactError as error:
@@ -74,7 +74,7 @@ class ModelStore:
             return None
         with suppress(OSError):  # it may be shared and read-only
             os.utime(entry)
-        return found
+        return model
 
     def write(self, key: str, learned: LearnedMetrics, blend: Blend) -> None:
         """Add a model, and remove the entries that make the store too large.

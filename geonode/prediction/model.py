@@ -16,8 +16,6 @@ from geonode.compute.device import CPU, Device, resolve
 from geonode.compute.threads import one_thread
 from geonode.config import DecodersParameters, Parameters
 from geonode.errors import SpectraError
-from geonode.estimation.model_store import ModelStore, key_of
-from geonode.estimation.rows import series_of
 from geonode.geometry.learned import LearnedMetrics
 from geonode.learning.blend import Blend, fit_blend, training_steps
 from geonode.learning.context import NestedRuns
@@ -26,6 +24,7 @@ from geonode.learning.metric_learning import learn
 from geonode.learning.path_features import features_to, path_features
 from geonode.learning.predicted import PathFeatures, Predicted
 from geonode.parameters_file import default_parameters
+from geonode.prediction.model_store import ModelStore, key_of
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
 from geonode.spectra.series import Series, read_series
@@ -131,7 +130,7 @@ class SpectralModel:
         """
         parameters = default_parameters(settings or {})
         chart, kappa = parameters.spectra.chart, parameters.spectra.kappa
-        series = series_of(concentrations, spectra, wavelengths, FEWEST_LEVELS, chart, kappa)
+        series = Series.of_rows(concentrations, spectra, wavelengths, FEWEST_LEVELS, chart, kappa)
         return cls.fit(series, parameters)
 
     @staticmethod
@@ -149,7 +148,7 @@ class SpectralModel:
 
     @property
     def has_posterior(self) -> bool:
-        """Whether the posterior over metrics is among the decoders."""
+        """True if the posterior over metrics is among the decoders."""
         return "posterior" in self.blend.decoders
 
     @property
@@ -159,7 +158,7 @@ class SpectralModel:
         return float(levels[0]), float(levels[-1])
 
     def is_inside(self, concentrations: Float[np.ndarray, "target"]) -> Bool[np.ndarray, "target"]:
-        """Whether concentrations are in the measured range, ends included."""
+        """True for concentrations in the measured range, ends included."""
         return self.fold.spans(self.series.concentrations, concentrations)
 
     @one_thread()

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from geonode.errors import ParameterError
-from geonode.estimation.predicting import MOST_CONCENTRATIONS, requested
+from geonode.prediction.predicting import MOST_CONCENTRATIONS, requested
 
 
 def spaced(text):

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from geonode.config import InnerParameters, Parameters
-from geonode.estimation import model_store
-from geonode.estimation.model import SpectralModel
-from geonode.estimation.model_store import DECODERS, ModelStore, key_of
+from geonode.prediction import model_store
+from geonode.prediction.model import SpectralModel
+from geonode.prediction.model_store import DECODERS, ModelStore, key_of
 from geonode.progress import silent
 from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
@@ -39,7 +39,7 @@ def own(tmp_path, monkeypatch):
 def test_a_series_is_learned_once(own, monkeypatch):
     steps = [[], []]
     first = fit(report=steps[0].append)
-    monkeypatch.setattr("geonode.estimation.model.learn", None)  # nobody calls it
+    monkeypatch.setattr("geonode.prediction.model.learn", None)  # nobody calls it
     again = fit(report=steps[1].append)
     assert len(own.entries()) == 1
     assert sum(steps[0]) == sum(steps[1]) > 0
