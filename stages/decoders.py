@@ -49,7 +49,7 @@ def app(parameters: Parameters) -> str:
     with (
         file_lock(DECODERS.with_suffix("")),  # one process at a time, as of the checkpoints
         open_engine(parameters.engine, SHARED, processes=device.kind == "cpu") as engine,
-        progress("training decoders", steps, steady=True) as report,
+        progress("training decoders", steps) as report,
     ):
         runs = runs.with_progress(report, engine)
         blend, history = fit_blend(series, features, inner_features, block, runs)

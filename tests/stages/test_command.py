@@ -119,7 +119,7 @@ def call(fails=None, options=()):
     [
         ("warning", []),
         ("info", ["stages", "stages"]),
-        ("debug", ["stages", "usage", "stages"]),
+        ("debug", ["stages", "progress", "stages"]),
     ],
 )
 def test_every_level_says_as_much_as_it_should(level, said, project):
