@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from geonode.compute.device import Device, on_device, unless_out_of_memory
+from geonode.compute.device import Device, on_device
 from geonode.compute.engine import LOCAL, Engine, Recipe
 from geonode.compute.profile import profile_of
 from geonode.config import GeodesicsParameters
@@ -238,16 +238,7 @@ class _Solver:
         self._metric = learned.metric(device.reference)
 
     def __call__(self, model: int, report: Progress) -> Summary:
-        """Solve all geodesics of a model; on a card that is short of memory some at a time."""
-        while True:
-            less = f"solving geodesics in {self._memory // 2e6:,.0f} MB, which changes no result"
-            summary = unless_out_of_memory(partial(self._solve, model), less)
-            if summary is not None:
-                report(1)
-                return summary
-            self._memory //= 2
-
-    def _solve(self, model: int) -> Summary:
+        """Solve all geodesics of a model, as many wavelengths at once as the memory holds."""
         parameters, index = self._wanted.parameters, self._wanted.learned.index(model)
         whole = index[1] == len(self._wanted.learned.charts) - 1
         chosen = np.arange(0) if self._wanted.chosen is None else self._wanted.chosen
@@ -308,6 +299,7 @@ class _Solver:
                 found["trajectory"] = trajectory
             for name, table in found.items():
                 self._parts.write(name, index[:1], table)
+        report(1)
         return summary
 
 

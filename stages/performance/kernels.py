@@ -9,22 +9,18 @@ import torch
 from jaxtyping import Float, Int
 
 from geonode.compute.device import Device, on_device
-from geonode.compute.products import fast_products
 from geonode.compute.profile import profile_of
 from geonode.config import DecodersParameters, Parameters
 from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.learning.batches import batches_of
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import leave_one_out, training_wavelengths
-from geonode.learning.path_decoder import PathDecoders, PathDecoding
+from geonode.learning.path_decoder import PathDecoders
 from geonode.learning.path_features import DECODER_SIZES, path_features
-from geonode.learning.trainer import WARM_UP
 from geonode.spectra.series import Series
 from stages.performance.floors import Rates, grid_work, paths_work, training_work
-from stages.performance.gpu import Sampled, sampled
 from stages.performance.timing import Quartiles, time_calls
 
 SHORT_TRAINING = 2  # epochs
@@ -36,8 +32,6 @@ MOST_ROWS = 60_000
 MOST_TIMED = 6
 """Decoders that are trained together, at most."""
 
-PASSES = {"cpu": 1, "mps": 10, "cuda": 100}  # that are timed together
-SAMPLED_SECONDS = 3.0  # of a training during which a GPU is looked at
 
 EXPANSION_ERROR, MOST_TERMS = 1e-8, 512  # of an expansion whose grid is right to 1e-6
 STATIONS = {"cpu": 30, "cuda": 100, "mps": 30}
@@ -49,21 +43,13 @@ Measured = dict[str, float | int]
 
 @dataclass(frozen=True)
 class Kernels:
-    """Timings of the three costly computations, each with its least possible time (floor).
+    """Timings of the three costly computations, each with its least possible time (floor)."""
 
-    Attributes:
-        learned: trained metrics, of which the first is used.
-        series: levels and wavelengths.
-        device: device and number formats.
-        parameters: the blocks `christoffel` and `decoders` are used.
-        repeats: repetitions of every short timing.
-    """
-
-    learned: LearnedMetrics
-    series: Series
+    learned: LearnedMetrics  # trained metrics, of which the first is used
+    series: Series  # levels and wavelengths
     device: Device
-    parameters: Parameters
-    repeats: int
+    parameters: Parameters  # the blocks `christoffel` and `decoders` are used
+    repeats: int  # repetitions of every short timing
 
     def measure(self) -> dict[str, Measured]:
         """Rates of the device, and grid, geodesics and training, by the keys of the metrics."""
@@ -145,11 +131,6 @@ class Kernels:
         epoch, run, features = self.epoch(folds, wavelengths)
         block = self._block(wavelengths).model_copy(update={"epochs": 1})
         decoders, _ = PathDecoders.fit(self.series, features, block, run)
-        gpu: Sampled = {}
-        if device.kind == "cuda":
-            some = block.model_copy(update={"epochs": round(SAMPLED_SECONDS / epoch.median)})
-            with sampled() as gpu:
-                PathDecoders.fit(self.series, features, some, run)
         predicting = time_calls(
             lambda: decoders.predict_left_out(run.folds, self.series, features),
             repeats,
@@ -162,43 +143,12 @@ class Kernels:
             "models": folds,
             "rows": rows,
             "trained_per_second": folds * rows / epoch.median,
-            **self._passes(PathDecoding.of(self.series, features, block, run), run),
-            **gpu,
             "predicted_per_second": folds * (levels - 1) * wavelengths / predicting.median,
             **_milliseconds("epoch_", epoch),
             "prediction_ms": 1e3 * predicting.median,
             "floor_ms": 1e3 * work.floor(rates),
             "ratio_to_floor": work.ratio(epoch, rates),
         }, rates
-
-    def _passes(self, objective: PathDecoding, run: TrainingRun) -> Measured:
-        """Timing of the forward and the backward pass of one batch: of a core, or of the GPU."""
-        device, footprint = run.device, objective.footprint(run.device)
-        batch = batches_of(run, footprint)[0]
-        prepared = objective.prepare(batch, run)
-        (network, _), calls = prepared.networks[0], PASSES[device.kind]
-
-        def both() -> None:
-            for tensor in network.parameters:
-                tensor.grad = None
-            prepared.loss().sum().backward()
-
-        def seconds(call: Callable[[], object]) -> float:
-            once, repeats = _as_trained(call, device), self.repeats
-
-            def several() -> None:
-                for _ in range(calls):
-                    once()
-
-            return time_calls(several, repeats, device.synchronise).median / calls
-
-        with fast_products(device.place, tf32=device.rounding == "tf32"):
-            forward, whole = seconds(prepared.loss), seconds(both)
-        return {
-            "pass_rows": footprint.rows * batch.source.numel(),
-            "forward_ms": 1e3 * forward,
-            "backward_ms": 1e3 * (whole - forward),
-        }
 
     def epoch(
         self, folds: int, wavelengths: int
@@ -248,22 +198,6 @@ def time_training(
     seconds(SHORT_TRAINING)  # warm-up
     pairs = [(seconds(SHORT_TRAINING), seconds(SHORT_TRAINING + more)) for _ in range(repeats)]
     return Quartiles.of([(long - short) / more for short, long in pairs])
-
-
-def _as_trained(call: Callable[[], object], device: Device) -> Callable[[], object]:
-    """A computation as a training launches it: on CUDA as a captured graph."""
-    if not profile_of(device.place).captured:
-        return call
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(WARM_UP):
-            call()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        call()
-    return graph.replay
 
 
 def _milliseconds(prefix: str, seconds: Quartiles) -> Measured:

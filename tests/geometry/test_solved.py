@@ -163,44 +163,6 @@ def test_absent_features_and_those_of_another_series_are_refused(tmp_path, whole
         read_features(whole[0], SERIES, np.array([0, 1, 4]))
 
 
-def assert_same(path, expected):
-    found = contents(path)
-    assert set(found) == set(expected) >= {"v0", "residual", "status", "features", "trajectory"}
-    for name, values in expected.items():
-        np.testing.assert_array_equal(found[name], values, err_msg=name)
-
-
-def test_a_card_short_of_memory_takes_fewer_wavelengths_and_finds_the_same(
-    tmp_path, grids, whole, monkeypatch, caplog
-):
-    """Stands for what another process takes of the card after the wavelengths were chosen."""
-    monkeypatch.setattr(CORES, lambda: 1)  # whose tiles are in turn
-    most, plain, rows = 2 * PAIRS, SOLVERS["closed_form"], []
-
-    def short(closed_form, problem, settings):
-        rows.append(len(problem.source) * closed_form.grid.log_sqrt.shape[1])
-        if rows[-1] > most:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nmore")
-        return plain(closed_form, problem, settings)
-
-    monkeypatch.setattr(solved, "BYTES_PER_ROW", 2**20 // 100)
-    monkeypatch.setitem(SOLVERS, "closed_form", short)
-    path, told = tmp_path / "halved.zarr", []
-    summary = solve(path, grids, parameters(), replace(DOUBLE, memory_mb=1), report=told.append)
-    failed = sum(count > most for count in rows)
-    assert failed > 0
-    assert max(rows[failed:]) <= most  # nor is it tried with the next model
-    assert (told, sum(rows[failed:])) == ([1] * 10, COUNT)
-    assert (summary.geodesics, summary.evaluations) == (COUNT, 2 * COUNT)
-    assert_same(path, contents(whole[0]))
-    assert len(caplog.messages) == failed
-    assert caplog.messages[0].startswith("CUDA out of memory. Tried to allocate 2 GiB.; solving")
-    most = 0
-    with pytest.raises(GeometryError, match=r"memory_mb: found .* MB for geodesics, expected at"):
-        solve(tmp_path / "none.zarr", grids, parameters())
-    assert [file.name for file in tmp_path.iterdir()] == ["halved.zarr"]
-
-
 def test_an_iterative_method_finds_the_same_velocities(tmp_path, grids, whole):
     """Features and trajectories follow from the velocities that are found."""
     path = tmp_path / "iterative.zarr"

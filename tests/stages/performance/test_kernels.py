@@ -63,9 +63,6 @@ def test_every_timing_stands_beside_its_floor(device):
     training = found["training"]
     samples = 5 * 4 * 3 * WAVELENGTHS
     assert training["trained_per_second"] == pytest.approx(1e3 * samples / training["epoch_ms"])
-    assert training["pass_rows"] == 2 * training["rows"]  # of five models in two batches
-    assert training["forward_ms"] > 0
-    assert "busy_percent" not in training  # a CPU
     predicted = 5 * 4 * WAVELENGTHS / training["predicted_per_second"]
     assert 1e3 * predicted == pytest.approx(training["prediction_ms"])
 
