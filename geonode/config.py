@@ -246,18 +246,6 @@ class ChristoffelParameters(Block):
         description="largest error of ln sqrt(g) and of the Christoffel symbol between nodes; "
         "a resolution that misses it is an error",
     )
-    expansion_tolerance: Positive = Field(
-        default=3e-10,
-        description="largest trailing coefficient of the Chebyshev expansion of ln sqrt(g)",
-    )
-    largest_degree: Annotated[int, Field(ge=8, le=2048)] = Field(
-        default=512,
-        description="degree of the expansion beyond which a metric is refused as too sharp",
-    )
-    check_positions: PositiveInt = Field(
-        default=64,
-        description="random concentrations, per model, at which the grid is checked in float64",
-    )
 
 
 class GeodesicsParameters(Block):
@@ -269,18 +257,10 @@ class GeodesicsParameters(Block):
     tolerance: Positive = Field(
         default=1e-06, description="largest endpoint residual of a solved geodesic (chart)"
     )
-    patience: PositiveInt = Field(
-        default=2,
-        description="successive shots of newton or dopri5 within the tolerance that end them",
-    )
     steps: PositiveInt = Field(default=100, description="in time, of every shot of newton")
     time_points: NonNegativeInt = Field(
         default=11,
         description="points of the stored trajectories (0: none are stored, otherwise at least 2)",
-    )
-    check_rows: PositiveInt = Field(
-        default=64,
-        description="random geodesics, per model, integrated again on the network in float64",
     )
     allow_unconverged: NonNegativeInt = Field(
         default=0, description="geodesics that may miss their target"

@@ -74,7 +74,7 @@ def _geometry(on: Device) -> Iterator[Pair]:
 
     analytic = _once(lambda: metric.with_symbol(positions[None], wavelengths), on)
     yield "Christoffel symbol: analytic over autograd", analytic, _once(recorded, on)
-    source = ChebyshevSource.of(metric, wavelengths, tolerance=1e-8, largest_degree=512)
+    source = ChebyshevSource.of(metric, wavelengths)
     form = ClosedForm(source.grid(0, uniform_nodes(NODES, on.place, on.geometry)))
     known = form.stations(uniform_nodes(STATIONS, on.place, on.geometry), wavelengths.to(on.place))
     if profile_of(on.place).kernels:

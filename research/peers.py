@@ -82,9 +82,7 @@ class Case:
         w = uniform_nodes(wavelengths, place, torch.float64)
 
         def by_grid(nodes: float) -> Tensor:
-            block = parameters.christoffel
-            tolerance, degree = block.expansion_tolerance, block.largest_degree
-            source = ChebyshevSource.of(metric, w, tolerance=tolerance, largest_degree=degree)
+            source = ChebyshevSource.of(metric, w)
             grid = source.grid(0, uniform_nodes(int(nodes), place, torch.float64))
             return ClosedForm(grid).solve(problem, parameters.geodesics.tolerance).v0.flatten()
 

@@ -131,13 +131,7 @@ def _geometry_of_folds(kernels: Kernels) -> float:
     start = time.perf_counter()
     network, _ = fit(EndToEnd(series, charts, block), run)
     metrics = Metric(network.to(device.reference, torch.float64))
-    expansion = parameters.christoffel
-    source = ChebyshevSource.of(
-        metrics,
-        torch.from_numpy(series.wavelengths),
-        tolerance=expansion.expansion_tolerance,
-        largest_degree=expansion.largest_degree,
-    )
+    source = ChebyshevSource.of(metrics, torch.from_numpy(series.wavelengths))
     for fold, stations in enumerate(on_device(charts, device.place, device.geometry)):
         form = ClosedForm(source.grid(fold, nodes))
         problem = BoundaryValueProblem.all_pairs(stations)

@@ -44,6 +44,7 @@ BYTES_PER_ROW, BYTES_PER_TIME = 800, 20
 TABLES = 15
 # Endpoint errors on the network include the rounding of long sums, in units of the last place.
 ROUNDINGS = 32
+CHECK_ROWS = 64  # per model, integrated again on the network in float64
 NAMED_ROWS = 3  # rows that an error names
 
 
@@ -287,7 +288,7 @@ class _Solver:
                 problem,
                 solution,
                 wavelengths,
-                rows=math.ceil(parameters.check_rows * len(block) / width),
+                rows=math.ceil(CHECK_ROWS * len(block) / width),
                 seed=model,
             )
             summary.add(index, axis[columns].tolist(), solution, errors)

@@ -33,7 +33,6 @@ MOST_TIMED = 6
 """Decoders that are trained together, at most."""
 
 
-EXPANSION_ERROR, MOST_TERMS = 1e-8, 512  # of an expansion whose grid is right to 1e-6
 STATIONS = {"cpu": 30, "cuda": 100, "mps": 30}
 """Number of concentrations between which geodesics are timed. On a CPU the result then has 25 MB;
 for a larger one, new memory from the system takes longer than the computation."""
@@ -76,9 +75,7 @@ class Kernels:
         metric = self.learned.metric(device.reference)[0]
 
         def source() -> ChebyshevSource:
-            return ChebyshevSource.of(
-                metric, wavelengths, tolerance=EXPANSION_ERROR, largest_degree=MOST_TERMS
-            )
+            return ChebyshevSource.of(metric, wavelengths)
 
         def measured(call: Callable[[], object]) -> Quartiles:
             return time_calls(call, self.repeats, device.synchronise)

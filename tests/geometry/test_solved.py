@@ -44,10 +44,8 @@ def grids(tmp_path_factory):
 def parameters(tolerance=1e-6, **others):
     block = {
         "method": "closed_form",
-        "patience": 2,
         "steps": 50,
         "time_points": 5,
-        "check_rows": 20,
         "allow_unconverged": 0,
     }
     return GeodesicsParameters(tolerance=tolerance, **block | others)
@@ -97,7 +95,7 @@ def test_what_is_solved_is_read(whole):
         np.testing.assert_array_equal(found[name], SERIES.concentrations[index])
     np.testing.assert_array_equal(found["time"], [0, 0.25, 0.5, 0.75, 1])
     assert (summary.geodesics, summary.unconverged) == (COUNT, 0)
-    assert (summary.evaluations, summary.checked_on_network) == (2 * COUNT, 10 * 20)
+    assert (summary.evaluations, summary.checked_on_network) == (2 * COUNT, 10 * 64)
     assert np.abs(found["residual"]).max() <= summary.residual_max <= 1e-9
     assert 0 < summary.endpoint_error_max <= 3e-7  # grids are stored in float32
     assert 0 < summary.speed_drift_max <= 3e-7
@@ -206,12 +204,12 @@ def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypa
         r"\(member 1, fold 4\): 3\.0e-01; 10 to 20 ppb at 400 nm \(member 1, fold 4\): 2\.0e-01; "
         r"0 to 10 ppb at 401 nm \(member 1, fold 4\): 1\.0e-01\. Raise"
     )
-    block = {"method": "newton", "check_rows": 60, "time_points": 0}
+    block = {"method": "newton", "time_points": 0}
     with pytest.raises(GeometryError, match=message):
         solve(path, grids, parameters(allow_unconverged=2, **block), device)
     monkeypatch.setitem(SOLVERS, "newton", clumsy(misses))
     summary = solve(path, grids, parameters(allow_unconverged=3, **block), device)
-    assert (summary.unconverged, summary.checked_on_network) == (3, 600)
+    assert (summary.unconverged, summary.checked_on_network) == (3, 8 * 64 + 2 * 65)
     assert summary.residual_max == pytest.approx(0.3, abs=1e-6)
     assert summary.endpoint_error_max <= 3e-7  # of those that have converged
     found = contents(path)
