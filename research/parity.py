@@ -10,19 +10,22 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from geonode.compute.device import Device
 from geonode.compute.threads import one_thread
 from geonode.config import DecodersParameters
 from geonode.evaluation.scores import pooled_r2
+from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.problem import ordered_pairs
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold, Standardisation, training_wavelengths
 from geonode.learning.path_decoder import PathDecoders
-from geonode.learning.path_features import DECODER_SIZES
+from geonode.learning.path_features import DECODER_SIZES, path_features
 from geonode.progress import Progress, silent
+from geonode.spectra.series import Series
 from research.published_method import MetricModule, SequentialDecoder, SequentialSolver
-from stages.performance.kernels import Kernels
+from stages.performance.kernels import first_member
 from stages.performance.timing import Quartiles
 
 PathFeatures = Float[np.ndarray, "1 1 pair training feature"]
@@ -44,18 +47,29 @@ class Parity(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MiddleFold(Kernels):
+class MiddleFold:
     """Fold without the middle level, which both methods run to its end at some wavelengths."""
 
+    learned: LearnedMetrics
+    series: Series
+    device: Device
+    parameters: DecodersParameters
+    wavelengths: int  # number of wavelengths, at most
     features: Float[np.ndarray, "member fold pair wavelength feature"]
     """Of the geodesics of the pipeline, of the first member at all wavelengths."""
-    wavelengths: int  # number of wavelengths, at most
 
     @classmethod
-    def of(cls, kernels: Kernels, wavelengths: int) -> "MiddleFold":
-        """The fold of what is timed."""
-        features = kernels.features_at(np.arange(len(kernels.series.axis)))
-        return cls(**vars(kernels), features=features, wavelengths=wavelengths)
+    def of(
+        cls,
+        learned: LearnedMetrics,
+        series: Series,
+        device: Device,
+        parameters: DecodersParameters,
+        wavelengths: int,
+    ) -> "MiddleFold":
+        """The fold of a series and its metrics."""
+        features = path_features(first_member(learned), series, np.arange(len(series.axis)))
+        return cls(learned, series, device, parameters, wavelengths, features)
 
     @property
     def middle(self) -> int:
@@ -80,7 +94,7 @@ class MiddleFold(Kernels):
     @property
     def block(self) -> DecodersParameters:
         """Parameters of the decoder."""
-        return self.parameters.decoders.model_copy(update={"wavelengths": len(self.chosen)})
+        return self.parameters.model_copy(update={"wavelengths": len(self.chosen)})
 
     @cached_property
     def rows(self) -> list[tuple[int, int]]:

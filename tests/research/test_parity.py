@@ -7,12 +7,13 @@ import torch
 from geonode.compute.device import resolve
 from geonode.config import PrecisionParameters
 from geonode.geometry.problem import ordered_pairs
+from geonode.parameters_file import default_parameters
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
 from research import parity
 from research.parity import MiddleFold
 from research.published_method import SequentialSolver
-from tests.stages.performance.test_kernels import kernels
+from tests.geometry.small_series import small_metrics
 
 LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 60.0])
 WAVELENGTHS = 7
@@ -24,7 +25,8 @@ def fold(epochs=30, wavelengths=2):
     signal = np.log1p(LEVELS / 10)[:, None] * np.cos(axis / 300) + 0.1 * np.sin(LEVELS)[:, None]
     series = Series.of_levels(LEVELS, axis, signal, Chart.of("linear", None, LEVELS), {})
     device = resolve("cpu", PrecisionParameters(training="float64", geometry="float64"))
-    return MiddleFold.of(kernels(series, device, decoders__epochs=epochs), wavelengths)
+    block = default_parameters({"decoders.epochs": epochs}).decoders
+    return MiddleFold.of(small_metrics(series), series, device, block, wavelengths)
 
 
 def test_the_sequential_way_is_timed_per_metric_call(monkeypatch):
