@@ -16,7 +16,7 @@ from stages.paths import (
 
 @stage("decoders", also=("preset", "inner", "engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
-    """Train the decoders of all folds, fit the weights of their kinds, calibrate intervals."""
+    """Train the decoders of all folds, and fit the weights of their kinds."""
     from geonode.compute.device import Device
     from geonode.compute.processes import open_engine
     from geonode.geometry.learned import LearnedMetrics

@@ -45,7 +45,7 @@ class FoldPosterior(NamedTuple):
         known = series.signal[fold.training]
         half_widths = prior.intervals(len(known), fold.spans(series.concentrations, self.targets))
         residuals = Residuals(self.residuals @ known, self.square)
-        parts = (self.even, half_widths, None, self.sqrt_metric, residuals)
+        parts = (self.even, half_widths, self.sqrt_metric, residuals)
         return Predicted(self.weights @ known, self.factors @ known, *parts)
 
 

@@ -152,7 +152,7 @@ def test_what_is_said_to_leak_does(name, folds):
 # from spectra to intervals
 
 
-def whole(kind, measured, monkeypatch):
+def whole(measured, monkeypatch):
     """All that learning produces of a series, each with the fold or the inner fold first.
 
     The outer and the inner parts are apart: of the latter, metrics, geodesics and predictions.
@@ -170,16 +170,12 @@ def whole(kind, measured, monkeypatch):
         enter(entered, place, folds, decoders, features)
         if folds == runs.inner.folds:
             at = tuple(np.array([fold.left_out for fold in folds]).T)
-            said = [
-                part[place][at[::turn]]
-                for part in (entered.predicted, entered.deviation)
-                for turn in (1, -1)
-            ]
-            inside[BLENDS[kind][place]] = torch.from_numpy(np.stack(said, axis=1))
+            said = [entered.predicted[place][at[::turn]] for turn in (1, -1)]
+            inside[BLENDS["blend"][place]] = torch.from_numpy(np.stack(said, axis=1))
 
     with monkeypatch.context() as patch:
         patch.setattr(InnerPredictions, "enter", spy)
-        parameters = decoder_parameters(kind=kind, **SETTINGS)
+        parameters = decoder_parameters(kind="blend", **SETTINGS)
         blend, _ = fit_blend(measured, features, inner_features, parameters, runs)
     outer = {f"metric: {name}": part for name, part in of_metrics(learned).items()}
     for name, decoders in blend.decoders.items():
@@ -194,11 +190,6 @@ def whole(kind, measured, monkeypatch):
         "deviation": torch.from_numpy(predicted.deviation),
         "half width": torch.from_numpy(predicted.half_width.swapaxes(0, 1)),
     }
-    if kind == "path":  # a posterior says itself how far off it may be
-        arrays = blend.calibration._asdict().items()
-        outer |= {name: torch.from_numpy(array) for name, array in arrays}
-    else:
-        assert blend.calibration is None
     inside |= {f"metric: {name}": part for name, part in of_metrics(learned.inner).items()}
     inside["features"] = torch.from_numpy(inner_features).transpose(0, 1)
     return outer, inside, runs
@@ -209,9 +200,7 @@ def anywhere(measured, learned, blend):
     places = np.array([0.5, 1.3]) * measured.concentrations[[1, -1]]
     said = []
     for fold in OUTER[: len(NOISE)]:
-        features = None
-        if "path" in blend.decoders:
-            features = features_to(learned, fold, measured, places, blend.training)
+        features = features_to(learned, fold, measured, places, blend.training)
         predicted = blend.predict(fold, measured, places, features)
         curve = Curve.of(measured, fold)
         numbers = (
@@ -219,29 +208,24 @@ def anywhere(measured, learned, blend):
             curve.covariances.log_determinant,
             curve.novelty.square,
         )
-        parts = (predicted.scale, *map(np.asarray, numbers))
+        parts = (predicted.deviation, *map(np.asarray, numbers))
         said.append(np.concatenate([part.ravel() for part in parts]))
     return np.stack(said)
 
 
-EVERY_PREDICTION = {"spectra", "deviation", "half width", "anywhere"}
-BY_EVIDENCE = {
-    "blend": EVERY_PREDICTION | {"weights"},
-    "path": EVERY_PREDICTION | {"residual", "factors"},
-}
+BY_EVIDENCE = {"spectra", "deviation", "half width", "anywhere", "weights"}
 """What every other fold makes of a spectrum."""
 
 
-@pytest.mark.parametrize("kind", [pytest.param("blend", marks=pytest.mark.slow), "path"])
-def test_from_the_spectra_to_the_intervals_nothing_leaks(kind, monkeypatch):
-    outer, inside, runs = whole(kind, measured(), monkeypatch)
-    assert BY_EVIDENCE[kind] < outer.keys()
-    assert inside.keys() & KINDS.keys() == {*BLENDS[kind]}
-    of_inner = {*BLENDS[kind], "features"}
+def test_from_the_spectra_to_the_intervals_nothing_leaks(monkeypatch):
+    outer, inside, runs = whole(measured(), monkeypatch)
+    assert outer.keys() > BY_EVIDENCE
+    assert inside.keys() & KINDS.keys() == {*BLENDS["blend"]}
+    of_inner = {*BLENDS["blend"], "features"}
     for k in NOISE:
-        after, after_inside, _ = whole(kind, noise(k), monkeypatch)
+        after, after_inside, _ = whole(noise(k), monkeypatch)
         for before, other, folds, by_evidence in (
-            (outer, after, runs.outer.folds, BY_EVIDENCE[kind]),
+            (outer, after, runs.outer.folds, BY_EVIDENCE),
             (inside, after_inside, runs.inner.folds, of_inner),
         ):
             for fold in folds:

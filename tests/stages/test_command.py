@@ -15,7 +15,7 @@ STAGES = {
     "generate": ["seed", "concentrations", "replicates", "wavelengths-start", "noise-detector"],
     "spectra": ["source", "chart", "kappa", "window", "missing", "concentration-unit"],
     "metric": ["members", "epochs", "memory-mb", "learning-rate", "preset", "inner-members"],
-    "christoffel": ["resolution", "largest-degree", "tolerance"],
+    "christoffel": ["resolution", "tolerance"],
     "geodesics": ["tolerance", "time-points"],
     "decoders": ["members", "epochs", "kind", "learning-rate", "preset", "inner-levels"],
     "validate": ["bands"],
