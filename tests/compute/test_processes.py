@@ -61,17 +61,6 @@ def test_jobs_are_computed_while_others_run_and_their_error_ends_these():
     assert not active_children()
 
 
-def test_too_few_open_files_are_told_before_a_process_waits_for_ever():
-    resource = pytest.importorskip("resource")
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (100, before[1]))
-    try:
-        with pytest.raises(EngineError, match=r"limit of 100 open files.*ulimit -n"):
-            list(finished(fails, [1, 2, 3], 2, print))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
 def test_a_process_that_dies_is_an_error():
     with pytest.raises(EngineError, match="a worker process died"):
         list(finished(dies, [1, 2], 2, print))
@@ -148,27 +137,6 @@ def in_a_program(folder, *lines, **environment):
         check=True,
         timeout=60,
     )
-
-
-@LINUX
-def test_ctrl_c_while_a_process_is_started_waits_until_it_is_and_leaves_none(tmp_path):
-    done = in_a_program(
-        tmp_path,
-        "from multiprocessing import active_children, context",
-        "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background",
-        "start = context.ForkServerProcess.start",
-        "def interrupted(process):",
-        "    os.kill(os.getpid(), signal.SIGINT)",
-        "    start(process)",
-        "    print('started', flush=True)",
-        "context.ForkServerProcess.start = interrupted",
-        "try:",
-        "    list(finished(waits, [1, 2], 2, print))",
-        "except KeyboardInterrupt:",
-        "    print('over', active_children())",
-    )
-    lines = [line for line in done.stdout.splitlines() if line != "at work"]
-    assert lines == ["started", "over []"]
 
 
 def test_results_come_in_order_and_arrays_are_mapped(engine):
