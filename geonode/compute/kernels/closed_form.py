@@ -5,14 +5,35 @@ source and a block of wavelengths, and walks the targets above or below it with 
 gaps on the way and their minimum. Its inputs stay in cache, and every result is written once.
 """
 
+from collections.abc import Callable
+from threading import Lock
 from typing import no_type_check
 
 import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
+from triton.testing import do_bench
 
-BLOCK, WARPS = 128, 4  # wavelengths and warps of a program
+_CONFIGS = [
+    triton.Config({"block": 128}, num_warps=4),
+    triton.Config({"block": 64}, num_warps=2),
+    triton.Config({"block": 128}, num_warps=2),
+    triton.Config({"block": 256}, num_warps=4),
+    triton.Config({"block": 512}, num_warps=4),
+]
+
+
+_LAUNCH = Lock()
+"""Held during a launch: the tuner of triton keeps the arguments of a call in itself."""
+
+
+def _time(call: Callable[[], None], quantiles: tuple[float, ...]) -> list[float]:
+    """Quantiles of the milliseconds of a configuration."""
+    # Triton's own defaults take a quarter of a second for each, in every process: more than a
+    # kernel of some ten microseconds gains by the choice.
+    found: list[float] = do_bench(call, warmup=1, rep=5, quantiles=quantiles)
+    return found
 
 
 @triton.jit
@@ -25,6 +46,12 @@ def _divide(a, b):
         return a / b
 
 
+@triton.autotune(
+    configs=_CONFIGS[:1] if triton.knobs.runtime.interpret else _CONFIGS,
+    key=["stations", "wavelengths", "given"],
+    do_bench=_time,
+    cache_results=not triton.knobs.runtime.interpret,  # on disk, as other processes need them too
+)
 @triton.jit
 @no_type_check
 def _join(
@@ -103,12 +130,11 @@ def all_pairs(
     found = positions.new_empty(pairs, count) if v0 is None else v0.contiguous()
     features = positions.new_empty(5, pairs, count)
     inputs = (positions, length, moment, slowest, root, wavelengths)
-    _join[triton.cdiv(count, BLOCK), 2, stations](
-        *(found, *features),
-        *(part.contiguous() for part in inputs),
-        *(stations, count),
-        given=v0 is not None,
-        block=BLOCK,
-        num_warps=WARPS,
-    )
+    with _LAUNCH:
+        _join[lambda chosen: (triton.cdiv(count, chosen["block"]), 2, stations)](
+            *(found, *features),
+            *(part.contiguous() for part in inputs),
+            *(stations, count),
+            given=v0 is not None,
+        )
     return found, features.movedim(0, -1)
