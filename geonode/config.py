@@ -232,15 +232,6 @@ class DecodersParameters(TrainingParameters):
     """At first; it falls to zero as half a cosine wave."""
 
 
-class ValidateParameters(Block):
-    """Scores."""
-
-    bands: dict[str, Interval] = Field(
-        default={"220-800": (220.0, 800.0), "450-800": (450.0, 800.0)}
-    )
-    """Further wavelength bands to score, name: [low, high] (axis unit)."""
-
-
 class CalibrateParameters(Block):
     """Calibration by which unknown spectra are estimated."""
 
@@ -308,6 +299,5 @@ class Parameters(Block):
     christoffel: ChristoffelParameters = ChristoffelParameters()
     geodesics: GeodesicsParameters = GeodesicsParameters()
     decoders: DecodersParameters = DecodersParameters()
-    validation: ValidateParameters = Field(default=ValidateParameters(), alias="validate")
     calibrate: CalibrateParameters = CalibrateParameters()
     benchmark: BenchmarkParameters = BenchmarkParameters()

@@ -148,7 +148,7 @@ def _leaves(
 ) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
     """Path and field of every parameter that is no block."""
     for name, field in block.model_fields.items():
-        path = (*above, field.alias or name)
+        path = (*above, name)
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from _leaves(field.annotation, path)
         else:

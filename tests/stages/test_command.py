@@ -18,7 +18,7 @@ STAGES = {
     "christoffel": ["resolution", "tolerance"],
     "geodesics": ["tolerance", "time-points"],
     "decoders": ["members", "epochs", "kind", "learning-rate", "preset", "inner-levels"],
-    "validate": ["bands"],
+    "validate": ["memory-mb"],
     "calibrate": ["method"],
     "report": [],
     "benchmark": ["repeats"],
@@ -58,7 +58,7 @@ def test_what_is_wrong_in_an_option_or_the_file_is_named(run, project, options, 
 def test_every_parameter_is_an_option_of_some_stage():
     fields = set(Parameters.model_json_schema()["properties"])
     blocks = {"device", "engine", "memory_mb", "precision", "inner", "preset", *STAGES}
-    assert fields == blocks - {"probe", "report"}
+    assert fields == blocks - {"probe", "report", "validate"}
     assert read_parameters(ROOT / "params.yaml").device == "auto"
 
 
