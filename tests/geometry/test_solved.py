@@ -131,7 +131,7 @@ def test_geodesics_that_miss_leave_an_older_artifact_as_it_was(tmp_path, grids, 
     row = r"[0-9]+ to [0-9]+ ppb at [0-9.]+ nm \(member [01], fold [0-4]\): [0-9.]+e-1[0-9]"
     message = (
         r"[0-9]+ of 408 geodesics miss their target by more than 1e-300, expected at most 0\. "
-        rf"Worst: {row}; {row}; {row}\. Raise .*--allow-unconverged"
+        rf"Worst: {row}\. Raise .*--allow-unconverged"
     )
     with pytest.raises(GeometryError, match=message) as caught:
         solve(path, grids, parameters(1e-300))
@@ -201,8 +201,7 @@ def test_permitted_rows_keep_their_status_and_residual(tmp_path, grids, monkeypa
     path, device = tmp_path / "geodesics.zarr", replace(DOUBLE, memory_mb=1)
     message = (
         r"3 of 408 geodesics .*expected at most 2\. Worst: 10 to 20 ppb at 405\.196 nm "
-        r"\(member 1, fold 4\): 3\.0e-01; 10 to 20 ppb at 400 nm \(member 1, fold 4\): 2\.0e-01; "
-        r"0 to 10 ppb at 401 nm \(member 1, fold 4\): 1\.0e-01\. Raise"
+        r"\(member 1, fold 4\): 3\.0e-01\. Raise"
     )
     block = {"method": "newton", "time_points": 0}
     with pytest.raises(GeometryError, match=message):
