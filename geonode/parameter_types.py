@@ -35,7 +35,9 @@ Format = Literal["float64", "float32", "float16"]
 class Block(BaseModel):
     """Group of parameters; unknown keys are errors and values never change type silently."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+    )
 
 
 LARGEST_POWER = 12
@@ -51,11 +53,12 @@ class NoChoice(Block):
 class SavgolParameters(Block):
     """A Savitzky-Golay filter."""
 
-    window: Annotated[int, Field(ge=3)] = Field(description="wavelengths of a polynomial (odd)")
-    degree: NonNegativeInt = Field(description="of the polynomial")
-    derivative: Annotated[int, Field(ge=0, le=3)] = Field(
-        default=0, description="along the axis (0: smoothing)"
-    )
+    window: Annotated[int, Field(ge=3)]
+    """Wavelengths of a polynomial (odd)."""
+    degree: NonNegativeInt
+    """Of the polynomial."""
+    derivative: Annotated[int, Field(ge=0, le=3)] = 0
+    """Along the axis (0: smoothing)."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "SavgolParameters":
@@ -73,20 +76,21 @@ class AslsParameters(Block):
     wavelengths are exact to 1e-4 of the spectrum; rounding grows with smoothness over asymmetry.
     """
 
-    smoothness: Annotated[float, Field(ge=1, le=1e9)] = Field(
-        default=1e5, description="of the baseline (lambda)"
-    )
-    asymmetry: Annotated[float, Field(ge=1e-4, lt=0.5)] = Field(
-        default=0.01, description="weight of what is above it (p)"
-    )
+    smoothness: Annotated[float, Field(ge=1, le=1e9)] = 1e5
+    """Of the baseline (lambda)."""
+    asymmetry: Annotated[float, Field(ge=1e-4, lt=0.5)] = 0.01
+    """Weight of what is above it (p)."""
 
 
 class PreprocessStep(Block):
     """One step, by its name: `snv`, `{savgol: {window: 11, degree: 2}}` or `asls`."""
 
-    snv: NoChoice | None = Field(default=None, description="standard normal variate")
-    savgol: SavgolParameters | None = Field(default=None, description="smoothing or derivatives")
-    asls: AslsParameters | None = Field(default=None, description="baseline")
+    snv: NoChoice | None = None
+    """Standard normal variate."""
+    savgol: SavgolParameters | None = None
+    """Smoothing or derivatives."""
+    asls: AslsParameters | None = None
+    """Baseline."""
 
     @model_validator(mode="before")
     @classmethod

@@ -94,7 +94,7 @@ def _checked(content: dict[str, Any], source: str, overrides: dict[str, Any]) ->
     preset = overrides.get("preset", content.get("preset", "standard"))
     chosen = PRESETS.get(preset, {}) if isinstance(preset, str) else {}
     if "preset" not in overrides:
-        default = Parameters().model_dump(mode="json", by_alias=True)
+        default = Parameters().model_dump(mode="json")
         usual = {key: (None, _value(default, key)) for key in chosen}
         chosen = {key: chosen[key] for key in chosen if _value(content, key) in usual[key]}
     for key, value in (chosen | overrides).items():

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -35,38 +36,39 @@ def is_quiet() -> bool:
 
 
 @contextmanager
-def bar(label: str, total: int, steady: bool = False) -> Iterator[Progress]:
+def bar(label: str, total: int) -> Iterator[Progress]:
     """Progress bar on stderr, hidden if stderr is no terminal or inside `quietly`.
 
-    At the log level DEBUG, the resources used are logged at the end.
+    At the log level DEBUG, the time and memory used are logged at the end.
 
     Args:
         label: name of the work.
         total: units of work.
-        steady: whether all of the work is alike, so that growing memory gives a warning.
 
     Yields:
         A function to call with the number of units done since the last call.
     """
-    debug = _LOG.isEnabledFor(logging.DEBUG)
-    if not (debug or steady):
+    if not _LOG.isEnabledFor(logging.DEBUG):
         with _shown(label, total) as report:
             yield report
         return
-    from geonode.usage import Usage  # noqa: PLC0415 - only where it is used
+    from geonode.usage import memory_in_use  # noqa: PLC0415 - only where it is used
 
-    usage = Usage(total, label if steady else None)
+    units, began = [0], time.perf_counter()
     try:
         with _shown(label, total) as report:
 
             def counted(done: int) -> None:
-                usage.count(done)
+                units.append(done)  # from any thread
                 report(done)
 
             yield counted
     finally:
-        if debug:
-            usage.log(label)
+        done, seconds = sum(units), time.perf_counter() - began
+        _LOG.debug(
+            "%s: %s units in %.3f s, %s a second; %s",
+            *(label, f"{done:,}", seconds, f"{done / seconds:,.1f}", memory_in_use()),
+        )
 
 
 @contextmanager

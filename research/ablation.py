@@ -127,7 +127,7 @@ def by_posteriors(series: Series, report: Progress = silent) -> dict[str, Evalua
     found = {}
     for name, rule in rules(series.concentrations).items():
         decoders = PosteriorDecoders(replace(prior, rule=rule))
-        blend = Blend({"posterior": decoders}, weights, None, np.arange(wavelengths))
+        blend = Blend({"posterior": decoders}, weights, np.arange(wavelengths))
         found[name] = Evaluation.of(series, blend.left_out(series, None))
     report(1)
     return found

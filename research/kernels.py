@@ -22,11 +22,8 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import FLOOR, SIZES, Metric, product
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.learning.batches import batches_of
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import leave_one_out
-from geonode.learning.objective import Prepared
-from geonode.learning.path_decoder import PathDecoding
 from geonode.learning.path_features import path_features
 from geonode.machine import usable_cores
 from geonode.parameters_file import default_parameters
@@ -34,7 +31,7 @@ from geonode.spectra.series import Series
 from stages.performance.kernels import time_training
 from stages.performance.timing import Quartiles, time_calls
 
-LEVELS, WAVELENGTHS, NODES, STATIONS, MEMBERS, STEPS = 6, 601, 2000, 100, 4, 100
+LEVELS, WAVELENGTHS, NODES, STATIONS, MEMBERS = 6, 601, 2000, 100, 4
 Timed = Callable[[], float]
 Pair = tuple[str, Timed, Timed]  # what is compared, seconds of the one way and of the plain one
 
@@ -112,38 +109,6 @@ def _training(on: Device) -> Iterator[Pair]:
     for count in range(2, usable_cores() + 1) if on.kind == "cpu" else ():
         several, alone = (_without(cores, lambda n=n: n, epoch) for n in (count, 1))
         yield f"{what}: {count} workers over 1", several, alone
-    if on.kind != "cuda":
-        return
-    objective = PathDecoding.of(series, features, block, run)
-    (whole,) = batches_of(run, objective.footprint(on))
-    parts = [_captured(objective.prepare(part, run)) for part in (whole, *whole.halves())]
-    streams = [torch.cuda.Stream() for _ in parts]
-
-    def replays(some: slice) -> Timed:
-        def steps() -> None:
-            for stream, graph in STEPS * list(zip(streams[some], parts[some], strict=True)):
-                with torch.cuda.stream(stream):
-                    graph.replay()
-
-        return _once(steps, on)
-
-    yield f"{STEPS} steps: two streams over one", replays(slice(1, None)), replays(slice(1))
-
-
-def _captured(prepared: Prepared) -> torch.cuda.CUDAGraph:
-    """Forward and backward pass of a batch as one graph."""
-    (network, _), graph, stream = prepared.networks[0], torch.cuda.CUDAGraph(), torch.cuda.Stream()
-
-    def step() -> None:
-        network.joined.grad = None
-        prepared.loss().sum().backward()
-
-    with torch.cuda.stream(stream):
-        step()
-    torch.cuda.synchronize()
-    with torch.cuda.graph(graph, stream=stream):
-        step()
-    return graph
 
 
 if __name__ == "__main__":

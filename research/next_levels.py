@@ -1,9 +1,8 @@
 """Value of proposed levels: levels of a series are hidden, then measured in turn.
 
 A series begins with its ends and its middle level. The next of the hidden levels is the one with
-the largest expected error, the one farthest from all others, by concentration or in the metric of
-information (`geonode.estimation.information`), or a random one. After every step the predictor
-predicts what is still hidden: `python -m research.next_levels DIR`.
+the largest expected error, the one farthest from all others, or a random one. After every step the
+predictor predicts what is still hidden: `python -m research.next_levels DIR`.
 """
 
 from collections.abc import Callable
@@ -15,9 +14,6 @@ import numpy as np
 import typer
 from jaxtyping import Float
 
-from geonode.estimation.curve import Curve
-from geonode.estimation.information import Information
-from geonode.learning.folds import Fold
 from geonode.parameters_file import read_parameters
 from geonode.posterior.next_levels import expected_errors
 from geonode.progress import bar
@@ -49,14 +45,6 @@ class Hiding:
         """The hidden level farthest from all measured ones; over decades, by ratios."""
         levels = self.series.concentrations
         place = np.log(levels) if proposes_log(levels) else levels
-        gaps = np.abs(place[hidden][:, None] - place[measured]).min(axis=1)
-        return hidden[int(np.argmax(gaps))]
-
-    def by_information(self, measured: list[int], hidden: list[int]) -> int:
-        """The hidden level farthest from all measured ones in standard errors."""
-        levels = self.series.concentrations
-        found = Information.of(Curve.of(self.series, Fold(0, len(levels), tuple(hidden))))
-        place = np.interp(levels, found.concentrations, found.length)
         gaps = np.abs(place[hidden][:, None] - place[measured]).min(axis=1)
         return hidden[int(np.argmax(gaps))]
 
@@ -93,20 +81,20 @@ def main(
     }
     series = {name: one for name, one in series.items() if len(one.concentrations) >= FEWEST}
     logarithms = []
-    typer.echo("series: error after every step, proposed / even, / by information, / random")
+    typer.echo("series: error after every step, proposed / even, / random")
     with bar("hiding levels", len(series)) as report:
         for name, one in series.items():
             hiding = Hiding(one, np.random.default_rng(0))
-            proposed, *others = (
+            proposed, even = (
                 np.log(hiding.errors(choose)).mean()
-                for choose in (hiding.by_expected_error, hiding.by_distance, hiding.by_information)
+                for choose in (hiding.by_expected_error, hiding.by_distance)
             )
             by_chance = np.mean([np.log(hiding.errors(hiding.by_chance)) for _ in range(orders)])
-            logarithms.append([proposed - other for other in (*others, by_chance)])
-            typer.echo("{}: {:.2f} {:.2f} {:.2f}".format(name, *np.exp(logarithms[-1])))
+            logarithms.append([proposed - even, proposed - by_chance])
+            typer.echo("{}: {:.2f} {:.2f}".format(name, *np.exp(logarithms[-1])))
             report(1)
-    typer.echo("geometric mean: {:.2f} {:.2f} {:.2f}".format(*np.exp(np.mean(logarithms, axis=0))))
-    typer.echo("median: {:.2f} {:.2f} {:.2f}".format(*np.exp(np.median(logarithms, axis=0))))
+    typer.echo("geometric mean: {:.2f} {:.2f}".format(*np.exp(np.mean(logarithms, axis=0))))
+    typer.echo("median: {:.2f} {:.2f}".format(*np.exp(np.median(logarithms, axis=0))))
 
 
 if __name__ == "__main__":

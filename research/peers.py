@@ -1,7 +1,7 @@
 """Geodesics by other solvers of differential equations and by geonode, at equal accuracy.
 
     pip install -e ".[peers]"
-    taskset -c 0 python -m research.peers --out peers.json
+    taskset -c 0 python -m research.peers
 
 The same boundary value problems (pair of stations, wavelength) of x'' = -G(x, w) x'^2 in float64,
 on a metric that the pipeline has learned, in one process on one core, or on a GPU. Every solver
@@ -15,9 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from importlib.metadata import version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
@@ -37,10 +35,8 @@ from geonode.geometry.metric import Metric
 from geonode.geometry.panels import Panels
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.machine import processor_and_versions, usable_cores
 from geonode.parameters_file import read_parameters
 from geonode.progress import bar
-from geonode.storage.document import write_json
 from research.peer_solvers import (
     PEERS,
     Integrator,
@@ -82,9 +78,7 @@ class Case:
         w = uniform_nodes(wavelengths, place, torch.float64)
 
         def by_grid(nodes: float) -> Tensor:
-            block = parameters.christoffel
-            tolerance, degree = block.expansion_tolerance, block.largest_degree
-            source = ChebyshevSource.of(metric, w, tolerance=tolerance, largest_degree=degree)
+            source = ChebyshevSource.of(metric, w)
             grid = source.grid(0, uniform_nodes(int(nodes), place, torch.float64))
             return ClosedForm(grid).solve(problem, parameters.geodesics.tolerance).v0.flatten()
 
@@ -233,7 +227,6 @@ def main(
     wavelengths: Annotated[int, typer.Option(min=2, help="How many; 30 rows each.")] = 601,
     error: Annotated[float, typer.Option(help="Largest miss of any end, chart units.")] = 1e-6,
     repeats: Annotated[int, typer.Option(min=1, help="Counted calls of every solver.")] = 5,
-    out: Annotated[Path | None, typer.Option(help="JSON file for everything measured.")] = None,
 ) -> None:
     """Time geodesics by torchdiffeq, torchode, diffrax, scipy and geonode at equal accuracy."""
     learned, parameters = LearnedMetrics.read(METRIC), read_parameters(PARAMETERS)
@@ -242,18 +235,9 @@ def main(
     with one_thread(), torch.no_grad():
         case = Case.of(metric, wavelengths, parameters)
         ready = take_turns(case, entries_of(case, error), error, repeats)
-        threads = {"usable_cores": usable_cores(), "threads": torch.get_num_threads()}
-        conditions = here.describe() | processor_and_versions() | threads
     about = f"{len(case.velocity):,} rows, largest error {error:g}, {repeats} turns"
     table = results(ready).to_string(index=False, na_rep="", float_format="{:.3g}".format)
     typer.echo(f"{about}\n\n{table}")
-    if out is not None:
-        packages = sorted({package for names, _ in PEERS.values() for package in names} | {"torch"})
-        versions = {package: version(package) for package in packages if find_spec(package)}
-        hidden = ("ladder", "solve")
-        solvers = [{k: v for k, v in vars(one).items() if k not in hidden} for one in ready]
-        document = {"machine": conditions, "versions": versions, "about": about, "solvers": solvers}
-        write_json(out, document)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,8 @@
 
 `python -m research.published`, in the folder of the project, runs the stages of the preset
 `published` for more and more members, levels and wavelengths, each in a folder of its own, and
-writes published.json, published.csv and published.png (work over seconds, all devices so far). What
-the file holds already is not run again, so that a call cut short, or one on another device, adds to
-it; `--minutes` begins no further run after them.
+writes published.json. What the file holds already is not run again, so that a call cut short, or
+one on another device, adds to it; `--minutes` begins no further run after them.
 
 Members are trained apart: one run of many tells the scores of each alone, and of ensembles of
 disjoint members.
@@ -20,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 import torch
@@ -33,7 +31,6 @@ from geonode.geometry.solved import read_features
 from geonode.learning.path_decoder import PathDecoders
 from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.prediction.model import SpectralModel
-from geonode.report.kit import Figure
 from geonode.storage.document import write_json
 from research.published_method import MetricModule, SequentialSolver, published_calls
 from stages.paths import DATA, GEODESICS, METRIC, METRICS, PARAMETERS, PIPELINE, RECORDS
@@ -77,9 +74,7 @@ def main(
             continue
         found.append(key | _run(shape, device, method))
         write_json(file, {"runs": found})
-    table = _with_growth(found)
-    table.to_csv(out / "published.csv", index=False)
-    _figure(table).save_png(out / "published.png")
+    table = pd.json_normalize(found)
     typer.echo(table[["device", "members", "levels", "wavelengths", "work", "seconds"]].to_string())
 
 
@@ -162,29 +157,6 @@ def _spread(folder: Path, members: int) -> dict[str, dict[str, list[float]]]:
             of_size["pooled_r2"].append(scores["pooled_r2"] or 0.0)
             of_size["q2"].append(scores["q2"] or 0.0)
     return found
-
-
-def _with_growth(found: list[dict[str, Any]]) -> pd.DataFrame:
-    """A row for every run; lists of scores as their least, median and largest."""
-    table = pd.json_normalize(found)
-    for name in table.filter(like="spread."):
-        known = table[name].dropna().map(lambda scores: np.percentile(scores, (0, 50, 100)))
-        table[name] = known.map(lambda ends: " ".join(f"{end:.3f}" for end in ends))
-    least = table.loc[table.groupby("device")["work"].transform("idxmin")].reset_index()
-    for name in ("work", "seconds"):
-        table[f"{name}_growth"] = table[name] / least[name]
-    return table
-
-
-def _figure(table: pd.DataFrame) -> Figure:
-    """Seconds over work, both logarithmic."""
-    log, words = alt.Scale(type="log"), "work, in units of the publication's"
-    x = alt.X("work", type="quantitative", scale=log).title(words)
-    y = alt.Y("seconds", type="quantitative", scale=log).title("seconds in the stages")
-    colour = alt.Color("device", type="nominal")
-    chart = alt.Chart().mark_point(filled=True, size=60).encode(x, y, colour)
-    what, shown = "seconds over work", table[["work", "seconds", "device"]]
-    return Figure("published", what, chart.properties(width=420, height=300), {"runs": shown})
 
 
 if __name__ == "__main__":

@@ -1,38 +1,191 @@
-"""Pipeline and work of the publication against its method of one geodesic at a time.
+"""The pipeline against the method of the publication, one geodesic at a time.
 
 `python -m research.sequential`, after `dvc repro`, writes metrics/sequential.json.
 """
 
 import time
-from typing import Annotated
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, NamedTuple
 
+import numpy as np
 import torch
 import typer
+from jaxtyping import Float, Int
+from torch import Tensor
 
-from geonode.compute.device import Device, on_device
-from geonode.config import Parameters
-from geonode.errors import ArtifactError
-from geonode.geometry.chebyshev import ChebyshevSource
-from geonode.geometry.grid import uniform_nodes
+from geonode.compute.device import Device
+from geonode.compute.threads import one_thread
+from geonode.config import DecodersParameters
+from geonode.evaluation.scores import pooled_r2
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
-from geonode.geometry.problem import BoundaryValueProblem
-from geonode.geometry.solvers.closed_form import ClosedForm
+from geonode.geometry.perceptron import Perceptron
+from geonode.geometry.problem import ordered_pairs
 from geonode.learning.context import TrainingRun
-from geonode.learning.end_to_end import EndToEnd
-from geonode.learning.folds import leave_one_out
-from geonode.learning.objective import fit
+from geonode.learning.folds import Fold, Standardisation, training_wavelengths
+from geonode.learning.path_decoder import PathDecoders
+from geonode.learning.path_features import DECODER_SIZES, path_features
 from geonode.parameters_file import read_parameters
-from geonode.progress import bar
-from geonode.spectra.series import read_series
+from geonode.progress import Progress, bar, silent
+from geonode.spectra.series import Series, read_series
 from geonode.storage.document import write_json
 from geonode.storage.lineage import consistent_artifacts
-from geonode.storage.record import Record, conditions
+from geonode.storage.record import Record
 from geonode.terminal import OneLineCommand, tell
-from research.parity import MiddleFold
-from research.published_method import EPOCHS, published_calls
+from research.published_method import (
+    MetricModule,
+    SequentialDecoder,
+    SequentialSolver,
+    published_calls,
+)
 from stages.paths import DEVICE, METRIC, METRICS, PARAMETERS, PIPELINE, RECORDS, SPECTRA
-from stages.performance.kernels import Kernels
+from stages.performance.kernels import first_member
+from stages.performance.timing import Quartiles
+
+PathFeatures = Float[np.ndarray, "1 1 pair training feature"]
+"""Path features of one member and one fold, at some wavelengths."""
+
+
+class Parity(NamedTuple):
+    """Differences between the pipeline and the sequential method."""
+
+    feature: float  # largest difference of a path feature (charted units)
+    loss: float
+    """Largest difference of the loss of the decoder before a step, relative to the first."""
+    prediction: float
+    """Root mean square difference of the predictions, relative to the deviation of the training
+    spectra."""
+    r2: float | None
+    r2_sequential: float | None
+    """R2 of the left-out spectrum by both; None if it is constant."""
+
+
+@dataclass(frozen=True)
+class MiddleFold:
+    """Fold without the middle level, which both methods run to its end at some wavelengths."""
+
+    learned: LearnedMetrics
+    series: Series
+    device: Device
+    parameters: DecodersParameters
+    wavelengths: int  # number of wavelengths, at most
+    features: Float[np.ndarray, "member fold pair wavelength feature"]
+    """Of the geodesics of the pipeline, of the first member at all wavelengths."""
+
+    @classmethod
+    def of(
+        cls,
+        learned: LearnedMetrics,
+        series: Series,
+        device: Device,
+        parameters: DecodersParameters,
+        wavelengths: int,
+    ) -> "MiddleFold":
+        """The fold of a series and its metrics."""
+        features = path_features(first_member(learned), series, np.arange(len(series.axis)))
+        return cls(learned, series, device, parameters, wavelengths, features)
+
+    @property
+    def middle(self) -> int:
+        """Level that is left out, and the place of its metric."""
+        return len(self.series.concentrations) // 2
+
+    @property
+    def fold(self) -> Fold:
+        """The fold, as the only one of a run."""
+        return Fold(0, len(self.series.concentrations), (self.middle,))
+
+    @property
+    def chosen(self) -> Int[np.ndarray, "training"]:
+        """Indices of the wavelengths."""
+        return training_wavelengths(len(self.series.axis), self.wavelengths)
+
+    @property
+    def stored(self) -> PathFeatures:
+        """Features of the pipeline: of one member, this fold and the wavelengths."""
+        return self.features[:1, [self.middle]][..., self.chosen, :]
+
+    @property
+    def block(self) -> DecodersParameters:
+        """Parameters of the decoder."""
+        return self.parameters.model_copy(update={"wavelengths": len(self.chosen)})
+
+    @cached_property
+    def rows(self) -> list[tuple[int, int]]:
+        """Pair and place of the wavelength of every geodesic that begins at a training level."""
+        source, _ = ordered_pairs(self.fold.levels)
+        pairs = torch.nonzero(source != self.middle).squeeze(1).tolist()
+        return [(pair, place) for pair in pairs for place in range(len(self.chosen))]
+
+    def walk(self, report: Progress = silent) -> tuple[PathFeatures, Quartiles]:
+        """Features of the geodesics, solved one at a time, and seconds per metric call.
+
+        On a CPU this runs in one thread, which is fastest: networks of one row at a time gain
+        nothing from several threads, and on a busy machine threads wait for each other.
+        """
+        metric = Metric(self.learned.network.to(self.device.place, self.device.training))
+        module = MetricModule(metric, self.middle)
+        positions = self.learned.positions(self.series.concentrations)[self.middle]
+        wavelengths = self.series.wavelengths[self.chosen].tolist()
+        ends = torch.stack(ordered_pairs(len(positions)), dim=1).numpy()
+        walked, seconds = self.stored.astype(np.float64), []
+        for pair, place in self.rows:
+            solver, (source, target) = SequentialSolver(module), positions[ends[pair]].tolist()
+            with one_thread():
+                start = time.perf_counter()
+                found = solver.solve(source, target, wavelengths[place])
+                seconds.append((time.perf_counter() - start) / solver.calls)
+            walked[0, 0, pair, place] = found.features.numpy()
+            report(1)
+        return walked, Quartiles.of(seconds)
+
+    def parity(self, walked: PathFeatures) -> Parity:
+        """Train a decoder by both methods, and predict the left-out spectrum with each.
+
+        The matrix from the outputs of a decoder to a spectrum is that of the pipeline.
+        """
+        run = TrainingRun([self.fold], 1, self.device)
+        decoders, history = PathDecoders.fit(self.series, self.stored, self.block, run)
+        paths, at = self.fold.paths_to_left_out(self.stored), self.series.concentrations
+        found = decoders.predict(self.fold, self.series, at[[self.middle]], paths).spectra
+        alone = self._decoder_alone(walked)
+        expected = self._predict_alone(alone, walked, decoders)
+        losses = history[:, 0, 0].double().numpy()
+        measured = self.series.signal[[self.middle]]
+        deviation = Standardisation.of(self.series.signal[self.fold.training]).deviation
+        return Parity(
+            float(np.abs(walked - self.stored).max()),
+            float(np.abs(losses - alone.losses).max() / losses[0]),
+            float(np.sqrt(np.mean((found - expected) ** 2)) / deviation),
+            pooled_r2(measured, found),
+            pooled_r2(measured, expected),
+        )
+
+    def _decoder_alone(self, walked: PathFeatures) -> SequentialDecoder:
+        """Decoder that the sequential method trains, from the same first weights."""
+        fold, signal = self.fold, self.series.signal
+        standard = Standardisation.of(signal[fold.training])
+        _, target = ordered_pairs(fold.levels)
+        goal = standard.apply(signal[:, self.chosen])[target[fold.training_pairs]]
+        known = walked[0, 0, fold.training_pairs]
+        first = Perceptron.initial(DECODER_SIZES, [(self.block.seed, 0, *fold.seed)])
+        rows = self._given(known.reshape(-1, known.shape[-1]))
+        return SequentialDecoder(first, rows, self._given(goal.reshape(-1)), self.block)
+
+    def _predict_alone(
+        self, alone: SequentialDecoder, walked: PathFeatures, decoders: PathDecoders
+    ) -> Float[np.ndarray, "1 wavelength"]:
+        """Mean over the training levels, as a spectrum."""
+        _, target = ordered_pairs(self.fold.levels)
+        paths = walked[0, 0, (target == self.middle).numpy()]
+        with torch.no_grad():
+            outputs = alone(self._given(paths)).mean(0, keepdim=True)
+        return outputs.double().cpu().numpy() @ decoders.matrix.numpy()[0] + decoders.offset.numpy()
+
+    def _given(self, values: np.ndarray) -> Tensor:
+        return torch.from_numpy(values).to(self.device.place, self.device.training)
+
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -43,20 +196,15 @@ def main(
         int, typer.Option(min=1, help="At how many the sequential method runs one fold.")
     ] = 3,
 ) -> None:
-    """Compare the pipeline, and the work of the publication, with the sequential method."""
+    """Compare the pipeline with the sequential method."""
     parameters = read_parameters(PARAMETERS)
     device = Device.read(DEVICE, parameters.memory_mb)
     with consistent_artifacts(SPECTRA, METRIC):
         series, learned = read_series(SPECTRA), LearnedMetrics.read(METRIC)
     records = {name: Record.read(RECORDS / f"{name}.json") for name in PIPELINE}
-    require_whole(records, parameters)
-    kernels = Kernels(learned, series, device, parameters, parameters.benchmark.repeats)
-    fold = MiddleFold.of(kernels, wavelengths)
+    fold = MiddleFold.of(learned, series, device, parameters.decoders, wavelengths)
     with bar("timing the sequential method", len(fold.rows)) as report:
         walked, call = fold.walk(report)
-    with bar("timing the work of the publication", 1) as report:
-        work = published_work(kernels)
-        report(1)
     calls, seconds = published_calls(), sum(record.seconds for record in records.values())
     extrapolated = call.median * calls
     found = {
@@ -76,75 +224,12 @@ def main(
             "days_extrapolated": extrapolated / 86400,
         },
         "parity": fold.parity(walked)._asdict(),
-        "published_work": {**work, "speedup": extrapolated / work["seconds"]},
     }
     write_json(METRICS / "sequential.json", found)
     tell(
         f"pipeline {seconds:.1f} s, sequential method {extrapolated / 86400:.1f} days "
         f"(extrapolated): {extrapolated / seconds:,.0f} times faster"
     )
-
-
-def require_whole(records: dict[str, Record], parameters: Parameters) -> None:
-    """Refuse records whose seconds cannot be compared.
-
-    Raises:
-        ArtifactError: a record is of a resumed run, or of another machine or engine.
-    """
-    here = conditions(parameters.engine.model_dump(mode="json"))
-    for name, record in records.items():
-        if not record.whole or record.conditions != here:
-            found = "another machine or engine" if record.whole else "a resumed run"
-            raise ArtifactError(
-                f"{RECORDS / name}.json: found the record of {found}, expected one of a whole run "
-                f"here; run `dvc repro --force --single-item {name}`"
-            )
-
-
-def published_work(kernels: Kernels) -> dict[str, float]:
-    """Seconds of what the publication computes for every level left out and one member.
-
-    Metrics are learned at all wavelengths in as many epochs as the publication's, every geodesic is
-    solved on the grid with its features, and decoders take as many epochs as the metrics, each the
-    median of some.
-    """
-    epoch, _, _ = kernels.epoch(*kernels.series.signal.shape)
-    geometry, training = _geometry_of_folds(kernels), EPOCHS * epoch.median
-    return {
-        "geometry_seconds": geometry,
-        "training_seconds": training,
-        "seconds": geometry + training,
-    }
-
-
-def _geometry_of_folds(kernels: Kernels) -> float:
-    """Seconds of metrics, grids and geodesics of `published_work`."""
-    device, series, parameters = kernels.device, kernels.series, kernels.parameters
-    levels, wide = series.signal.shape
-    block = parameters.metric.model_copy(
-        update={"members": 1, "epochs": EPOCHS, "wavelengths": wide}
-    )
-    run = TrainingRun(leave_one_out(levels)[:-1], 1, device)
-    nodes = uniform_nodes(parameters.christoffel.resolution, device.place, device.geometry)
-    wavelengths = on_device(series.wavelengths, device.place, device.geometry)
-    charts = kernels.learned.positions(series.concentrations)[:-1]
-    start = time.perf_counter()
-    network, _ = fit(EndToEnd(series, charts, block), run)
-    metrics = Metric(network.to(device.reference, torch.float64))
-    expansion = parameters.christoffel
-    source = ChebyshevSource.of(
-        metrics,
-        torch.from_numpy(series.wavelengths),
-        tolerance=expansion.expansion_tolerance,
-        largest_degree=expansion.largest_degree,
-    )
-    for fold, stations in enumerate(on_device(charts, device.place, device.geometry)):
-        form = ClosedForm(source.grid(fold, nodes))
-        problem = BoundaryValueProblem.all_pairs(stations)
-        solution = form.solve(problem, parameters.geodesics.tolerance)
-        form.stations(stations, wavelengths).every_path(solution.v0)
-    device.synchronise()
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float
 
 from geonode.compute.processes import finished
-from geonode.estimation.curve import Curve
+from geonode.estimation.curve import Curve, posteriors_at_knots
 from geonode.estimation.posterior import posterior
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
@@ -98,25 +98,28 @@ def left_out(batch: Batch, report: Progress = silent) -> list[LeftOut]:
     """All levels of a batch, each predicted and estimated from the others of its series."""
     draws = Draws.of(batch.seed, torch.device("cpu"))
     simulated = simulate(draws, batch.series, batch.levels, errors=batch.errors)
-    decoders = PosteriorDecoders(batch.prior)
     axis = np.arange(simulated.spectra.shape[2], dtype=np.float64)
-    folds, found = leave_one_out(batch.levels)[:-1], []
-    for concentrations, spectra in zip(*(part.numpy() for part in simulated), strict=True):
-        chart = Chart.of("linear", None, concentrations)
-        series = Series.of_levels(concentrations, axis, spectra, chart, LABELS)
-        for fold, predicted in zip(
-            folds, decoders.predict_left_out(folds, series, None), strict=True
-        ):
-            error = np.abs(predicted.spectra[0] - series.signal[fold.index])
-            unlikely = _more_likely_than_truth(series, fold, batch.prior)
-            inside = fold.is_inside(fold.index)
-            found.append(LeftOut(inside, error / predicted.deviation[0], unlikely))
-            report(1)
+    pairs: list[tuple[Series, Fold]] = []
+    for levels, spectra in zip(*(part.numpy() for part in simulated), strict=True):
+        chart = Chart.of("linear", None, levels)
+        series = Series.of_levels(levels, axis, spectra, chart, LABELS)
+        pairs += [(series, fold) for fold in leave_one_out(batch.levels)[:-1]]
+    truths = np.array([[series.concentrations[fold.index]] for series, fold in pairs])
+    posteriors = PosteriorDecoders(batch.prior).posteriors(pairs, truths)
+    knots, found = posteriors_at_knots(pairs, batch.prior), []
+    for (series, fold), at_truth, at_knots in zip(pairs, posteriors, knots, strict=True):
+        predicted = at_truth.predicted(series, fold, batch.prior)
+        error = np.abs(predicted.spectra[0] - series.signal[fold.index])
+        curve = Curve.of(series, fold, prior=batch.prior, given=at_knots)
+        unlikely = _more_likely_than_truth(curve, series, fold)
+        inside = fold.is_inside(fold.index)
+        found.append(LeftOut(inside, error / predicted.deviation[0], unlikely))
+        report(1)
     return found
 
 
-def _more_likely_than_truth(series: Series, fold: Fold, prior: Prior) -> float:
-    curve, truth = Curve.of(series, fold, prior=prior), series.concentrations[fold.index]
+def _more_likely_than_truth(curve: Curve, series: Series, fold: Fold) -> float:
+    truth = series.concentrations[fold.index]
     if not curve.edges[0] <= truth <= curve.edges[-1]:
         return 1.0
     cell = min(int(np.searchsorted(curve.edges, truth, side="right")), len(curve.edges) - 1) - 1

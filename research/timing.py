@@ -1,14 +1,11 @@
-"""Timers of what a user waits for, of several cores, of maps and of the posterior.
+"""Timers of what a user waits for, of maps and of the posterior.
 
-`python -m research.timing commands` (or threads, maps, posterior), where the pipeline is.
+`python -m research.timing commands` (or maps, posterior), where the pipeline is.
 """
 
-import os
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -56,10 +53,6 @@ SERIES, SEED = 40, 70_000
 
 AXIS = np.linspace(200.0, 800.0, 601)
 
-BUSY = "import numpy\na = numpy.ones((600, 600))\nwhile True: a = numpy.tanh(a @ a)"
-MOST = {0: 1.0, 1: 1.2}
-"""Largest ratio of the times by all cores and by one, by the number of busy processes."""
-
 CHUNK, SAMPLES = 64, 50
 NOISE = {"maps": 0.002, "others": 0.003}
 COMPARED = 4096
@@ -68,10 +61,10 @@ COMPARED = 4096
 LEVELS, TARGETS = 10, (1, 32, 512)
 
 
-def seconds_of(command: list[str], environment: Mapping[str, str] = os.environ) -> float:
+def seconds_of(command: list[str]) -> float:
     """Seconds of a command of exit status 0, or 1, which is a misfit."""
     start = time.perf_counter()
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode not in (0, 1):
         raise typer.BadParameter(f"{' '.join(command)} failed: {run.stderr.strip()}")
     return time.perf_counter() - start
@@ -107,41 +100,6 @@ def commands(turns: Turns = 5) -> None:
         imports, start = record.imports or 0.0, record.device_start or 0.0
         parts = f"imports {imports:.2f}, start of the device {start:.2f}"
         typer.echo(f"{stage}: {parts}, computation {record.seconds - imports - start:.2f} s")
-
-
-@app.command()
-def threads(turns: Turns = 5) -> None:
-    """Calibrate 50 levels x 700 by all cores and by one, quiet and beside a busy process.
-
-    The exit status is 1 where all cores are slower than one, or too slow beside others.
-    """
-    levels, axis = np.linspace(0, 60, 50), 200 + np.arange(700)
-    moving = np.exp(-(((axis - 400 - levels[:, None]) / 60) ** 2)) * (0.3 + levels[:, None] / 60)
-    other = 0.4 * np.exp(-(((axis - 600) / 80) ** 2)) * np.sin(levels[:, None] / 20)
-    noise = NOISE["others"] * np.random.default_rng(0).normal(size=moving.shape)
-    several = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    alone, failed = several | {"OMP_NUM_THREADS": "1"}, False
-    with tempfile.TemporaryDirectory() as folder:
-        table_of(levels, moving + other + noise, table := Path(folder) / "spectra.csv")
-        command = [sys.executable, "-m", "geonode.cli", "-q", "calibrate", str(table)]
-        command += ["--overwrite", "--out", f"{folder}/page"]
-        for busy, most in MOST.items():
-            others = [
-                subprocess.Popen([sys.executable, "-c", BUSY], env=alone) for _ in range(busy)
-            ]
-            try:
-                pairs = [[seconds_of(command, e) for e in (several, alone)] for _ in range(turns)]
-            finally:
-                for one in others:
-                    one.kill()
-            ratio = Quartiles.of([by_all / by_one for by_all, by_one in pairs])
-            by_all, by_one = (Quartiles.of([*seconds]) for seconds in zip(*pairs, strict=True))
-            typer.echo(
-                f"{busy} busy processes: all cores {by_all} s, one {by_one} s, ratio {ratio}, "
-                f"expected at most {most}"
-            )
-            failed |= ratio.median > most
-    raise typer.Exit(failed)
 
 
 @app.command()

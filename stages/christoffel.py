@@ -16,8 +16,7 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.stored import write_grids
-    from geonode.geometry.verification import GridCheck, error_statistics, metric_statistics
-    from geonode.learning.folds import fold_names
+    from geonode.geometry.verification import GridCheck
     from geonode.spectra.series import read_series
     from geonode.storage.lineage import consistent_artifacts
 
@@ -28,12 +27,7 @@ def app(parameters: Parameters) -> str:
         learned = LearnedMetrics.read(METRIC)
     metric = learned.metric(device.reference)
     wavelengths = torch.from_numpy(series.wavelengths)
-    source = ChebyshevSource.of(
-        metric,
-        wavelengths,
-        tolerance=block.expansion_tolerance,
-        largest_degree=block.largest_degree,
-    )
+    source = ChebyshevSource.of(metric, wavelengths)
     every = parameters.decoders.kind != "posterior"
     models = learned.wanted(every)
     with (
@@ -47,14 +41,12 @@ def app(parameters: Parameters) -> str:
             learned,
             series,
             every=every,
-            check=GridCheck(metric, wavelengths, block.check_positions, block.tolerance),
+            check=GridCheck(metric, wavelengths, block.tolerance),
             report=report,
             engine=engine,
             made_from=made_from,
         )
-    names = fold_names(series.concentrations)
-    names = names if every else names[-1:]
-    of_folds = {name: checked[fold :: len(names)] for fold, name in enumerate(names)}
+    log_sqrt, symbol = (max(errors) for errors in zip(*checked, strict=True))
     write_scores(
         "christoffel",
         {
@@ -62,9 +54,8 @@ def app(parameters: Parameters) -> str:
             "resolution": block.resolution,
             "wavelengths": len(series.wavelengths),
             "network_calls_per_model": source.calls,
-            "metrics": {name: metric_statistics(grids) for name, grids in of_folds.items()},
-            "ln_sqrt_g_error": error_statistics([grid.log_sqrt for grid in checked]),
-            "christoffel_error": error_statistics([grid.symbol for grid in checked]),
+            "ln_sqrt_g_error": log_sqrt,
+            "christoffel_error": symbol,
         },
     )
     return f"{len(models)} grids, {source.calls} network calls each -> {CHRISTOFFEL}"

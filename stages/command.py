@@ -105,7 +105,7 @@ def _signature(options: dict[str, tuple[tuple[str, ...], FieldInfo]]) -> inspect
                 str | None,
                 typer.Option(
                     f"--{name.replace('_', '-')}",
-                    help=f"{field.description} (default: {'.'.join(path)} of the file)",
+                    help=f"{_meaning(field)} (default: {'.'.join(path)} of the file)",
                     metavar=_metavar(field.annotation),
                     show_default=False,
                 ),
@@ -148,7 +148,7 @@ def _leaves(
 ) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
     """Path and field of every parameter that is no block."""
     for name, field in block.model_fields.items():
-        path = (*above, field.alias or name)
+        path = (*above, name)
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from _leaves(field.annotation, path)
         else:
@@ -160,6 +160,11 @@ def _parsed(name: str, text: str) -> Any:
         return parse_yaml(text)
     except YAMLError as error:
         raise ParameterError("command line", f"--{name}", text, "a YAML value") from error
+
+
+def _meaning(field: FieldInfo) -> str:
+    """The string under a field, in one line."""
+    return " ".join(str(field.description).split()).rstrip(".")
 
 
 def _metavar(annotation: Any) -> str:

@@ -16,7 +16,7 @@ from stages.paths import (
 
 @stage("decoders", also=("preset", "inner", "engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
-    """Train the decoders of all folds, fit the weights of their kinds, calibrate intervals."""
+    """Train the decoders of all folds, and fit the weights of their kinds."""
     from geonode.compute.device import Device
     from geonode.compute.processes import open_engine
     from geonode.geometry.learned import LearnedMetrics
@@ -49,7 +49,7 @@ def app(parameters: Parameters) -> str:
     with (
         file_lock(DECODERS.with_suffix("")),  # one process at a time, as of the checkpoints
         open_engine(parameters.engine, SHARED, processes=device.kind == "cpu") as engine,
-        progress("training decoders", steps, steady=True) as report,
+        progress("training decoders", steps) as report,
     ):
         runs = runs.with_progress(report, engine)
         blend, history = fit_blend(series, features, inner_features, block, runs)

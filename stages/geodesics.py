@@ -27,7 +27,7 @@ def app(parameters: Parameters) -> str:
     models = learned.wanted(chosen is not None)
     with (
         open_engine(parameters.engine, SHARED) as engine,
-        progress("solving geodesics", len(models), steady=True) as report,
+        progress("solving geodesics", len(models)) as report,
     ):
         wanted = Geodesics(grids, learned, series, chosen, parameters.geodesics, device)
         summary = wanted.solve(GEODESICS, report, engine, made_from)

@@ -31,7 +31,7 @@ def app(parameters: Parameters) -> str:
     with (
         file_lock(METRIC.with_suffix("")),  # one process at a time, as of the checkpoints
         open_engine(parameters.engine, SHARED, processes=device.kind == "cpu") as engine,
-        progress("learning the metric", runs.models * block.epochs, steady=True) as report,
+        progress("learning the metric", runs.models * block.epochs) as report,
     ):
         metrics, history, terms = learn(series, block, runs.with_progress(report, engine))
     metrics.write(METRIC, made_from)

@@ -57,7 +57,6 @@ def app(parameters: Parameters) -> str:
     scores, held = ours.scores, ours.coverage
     content = {
         **scores,
-        "bands": ours.bands(parameters.validation.bands),
         "baselines": {name: _without(classical[name].scores, "folds") for name in BASELINES},
         "best_baseline": best,
         "best_baseline_rmse": rmse[best],

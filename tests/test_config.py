@@ -161,7 +161,6 @@ ERRORS = [
     ("metric.epoch", 5, r"metric\.epoch: found 5, expected no such key"),
     ("metrics", {}, r"metrics: found \{\}, expected no such key"),
     ("generate.noise.dark", 0.1, r"generate\.noise\.dark: found 0\.1, expected no such key"),
-    ("validation", {}, r"validation: found \{\}, expected no such key"),  # name of the field
     # types
     ("metric.epochs", "10", r"metric\.epochs: found '10', expected .*integer"),
     ("decoders.epochs", True, r"decoders\.epochs: found True, expected .*integer"),
@@ -183,7 +182,6 @@ ERRORS = [
     ("metric.bounds", [5, 0.2], r"metric\.bounds: found \[5, 0\.2\], expected \[low, high\] with"),
     ("metric.bounds", [0.2, "x"], r"metric\.bounds\.1: found 'x', expected"),
     ("geodesics.time_points", 1, "geodesics: .*time_points must be 0 or at least 2"),
-    ("validate.bands", {"red": [7, 6]}, r"validate\.bands\.red: found \[7, 6\], expected \[low"),
     ("engine.scheduler", "tcp://a:1", "engine: .*scheduler must be null unless kind is dask"),
 ]
 
@@ -203,7 +201,6 @@ def test_what_is_allowed_is_read(read):
         "spectra.kappa": 3,  # a whole number is a number
         "spectra.window": [400, 500.5],
         "geodesics.time_points": 2,
-        "validate.bands": {},
         "metric.evidence_margin": None,
         "generate.concentrations": [0.5, 1, 2, 3],
     }

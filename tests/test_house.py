@@ -118,7 +118,6 @@ def test_arrays_of_public_functions_have_shapes():
 PIPELINE = parse_yaml((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
 PARAMETERS = parse_yaml((ROOT / "params.yaml").read_text(encoding="utf-8"))
 WITHOUT_EFFECT = {"engine", "memory_mb"}  # parameters that change no byte of a result
-ALIASES = {"validation": "validate"}  # attributes of Parameters that are no key of the file
 ONLY_SHOWN = {f"geonode/{name}.py" for name in ("errors", "progress", "terminal", "usage")}
 OF_PRESETS = {f"geonode/{name}.py" for name in ("config", "parameters_file")}
 OF_EVERY_STAGE = {f"stages/{name}.py" for name in ("__init__", "command", "paths")}
@@ -156,7 +155,6 @@ def parameters_read(name):
     for node in ast.walk(tree(f"stages/{name}.py")):
         if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("parameters."):
             _, block, *keys = ast.unparse(node).split(".")
-            block = ALIASES.get(block, block)
             known = keys[:1] if isinstance(PARAMETERS[block], dict) else []
             yield ".".join([block, *(key for key in known if key in PARAMETERS[block])])
 

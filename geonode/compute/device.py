@@ -61,14 +61,9 @@ class Device:
         return replace(self, memory_mb=max(1, self.budget // processes // 10**6))
 
     @property
-    def has_float64(self) -> bool:
-        """Whether the device supports double precision."""
-        return self.kind != "mps"
-
-    @property
     def reference(self) -> torch.device:
-        """Device of double-precision reference values: this one if it can, else the CPU."""
-        return self.place if self.has_float64 else CPU
+        """Device of double-precision values: this one, or the CPU where it has none, as mps."""
+        return CPU if self.kind == "mps" else self.place
 
     def synchronise(self) -> None:
         """Wait until all work given to the device is done."""

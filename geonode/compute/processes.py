@@ -14,7 +14,7 @@ from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.forkserver import ensure_running
 from pathlib import Path
-from threading import Lock, Thread, current_thread, main_thread
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from geonode.compute.engine import LOCAL, Engine, Found, Recipe, Tile
@@ -28,9 +28,6 @@ from geonode.usage import WORKERS
 
 MOST_ON_ACCELERATOR = 12
 """Processes that share an accelerator: each keeps about half a gigabyte of it for itself."""
-
-FEWEST_FILES = 128
-"""Files that a process must be allowed to open; torch passes every tensor through one."""
 
 Task = TypeVar("Task")
 
@@ -53,10 +50,8 @@ def import_early(module: str) -> None:
     """
     if sys.platform == "linux" and usable_cores() > 1:
         get_context("forkserver").set_forkserver_preload([module])
-        try:
+        with _starting():
             ensure_running()
-        except OSError as error:
-            raise _not_started(error) from error
 
 
 def finished(
@@ -81,10 +76,10 @@ def finished(
         for job in jobs:
             yield job, work(job, report)
         return
-    with _pool(partial(_itself, work), work.__module__, processes, report) as pool:
+    with _pool(partial(_itself, work), work.__module__, processes, report) as submit:
         running: dict[Future[Found], Task] = {}
         for job in jobs:
-            running[_submitted(pool, job)] = job
+            running[submit(job)] = job
             for future in [one for one in running if one.done()]:
                 yield running.pop(future), future.result()
         for future in as_completed(running):
@@ -108,9 +103,8 @@ class Processes(Engine):
             LOCAL.work(recipe, tiles, take, report, cores)
             return
         module = getattr(recipe, "func", recipe).__module__
-        with _pool(recipe, module, processes, report) as pool:
-            futures = [_submitted(pool, tile) for tile in tiles]
-            for tile, future in zip(tiles, futures, strict=True):
+        with _pool(recipe, module, processes, report) as submit:
+            for tile, future in [(tile, submit(tile)) for tile in tiles]:
                 take(tile, future.result())
 
 
@@ -150,25 +144,29 @@ def open_engine(
 @contextmanager
 def _pool(
     recipe: Recipe[Any, Any], module: str, processes: int, report: Progress
-) -> Iterator[ProcessPoolExecutor]:
-    """Context with processes for `_work`; when it ends, also by an error, they have ended."""
+) -> Iterator[Callable[[Any], Future[Any]]]:
+    """Context with a function that starts a job; when it ends, also by an error, all have ended."""
     # On Linux they are forked from one process that has imported the module of their work. That one
     # uses neither threads nor devices of torch, which no fork survives.
-    _require_open_files()
     context = get_context("forkserver" if sys.platform == "linux" else "spawn")
     context.set_forkserver_preload([module])
     level = logging.getLogger("geonode").level
-    try:
+    with _starting():
         # Not a queue, whose lock would stay locked if its owner died.
         units, given = context.Pipe(duplex=False)
         pool = ProcessPoolExecutor(processes, context, _begin, (recipe, given, level))
-    except OSError as error:
-        raise _not_started(error) from error
+
+    def submit(job: Any) -> Future[Any]:
+        with _starting():
+            future = pool.submit(_work, job)
+        WORKERS.running = frozenset(child.pid for child in active_children() if child.pid)
+        return future
+
     follower = Thread(target=_follow, args=(units, report), daemon=True)
     follower.start()
     others = active_children()
     try:
-        yield pool
+        yield submit
     except BaseException as error:
         # A pool that broke, or was interrupted, while it started a process waits for it for ever.
         for process in active_children():
@@ -187,44 +185,17 @@ def _pool(
         follower.join()
 
 
-def _submitted(pool: ProcessPoolExecutor, job: Any) -> Future[Any]:
-    """Future of a job. A process may start here, and Ctrl-C waits until it is not half started."""
-    pressed: list[int] = []
-    is_main = current_thread() is main_thread()  # only this one may handle signals
-    if is_main:
-        before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Context in which processes may start, and a refusal of the system is an error."""
     try:
-        future = pool.submit(_work, job)
-        WORKERS.running = frozenset(child.pid for child in active_children() if child.pid)
-        return future
+        yield
     except OSError as error:
-        raise _not_started(error) from error
-    finally:
-        if is_main:
-            signal.signal(signal.SIGINT, before)
-        for number in pressed[:1]:
-            signal.raise_signal(number)
-
-
-def _require_open_files() -> None:
-    """Refuse a limit of open files at which processes could wait for each other for ever."""
-    if sys.platform == "win32":
-        return
-    from resource import RLIMIT_NOFILE, getrlimit  # noqa: PLC0415 - not on Windows
-
-    if (found := getrlimit(RLIMIT_NOFILE)[0]) < FEWEST_FILES:
         raise EngineError(
-            f"found a limit of {found} open files, expected {FEWEST_FILES} for several processes; "
-            f"raise it by `ulimit -n {FEWEST_FILES}`, or use one core: taskset -c 0"
-        )
-
-
-def _not_started(error: OSError) -> EngineError:
-    return EngineError(
-        f"processes cannot be started: {error}"
-        f"{remedy(error) or '; mount /dev/shm and set TMPDIR to a short path'}; or use one core: "
-        "taskset -c 0"
-    )
+            f"processes cannot be started: {error}"
+            f"{remedy(error) or '; mount /dev/shm and set TMPDIR to a short path'}; or use one "
+            "core: taskset -c 0"
+        ) from error
 
 
 def _follow(units: Connection, report: Progress) -> None:

@@ -100,55 +100,22 @@ def low_rank_pchip(
     with the smallest leave-one-out error among the training spectra.
     """
     centre, scores, basis = _principal_scores(train_spectra)
-    levels = len(train_positions)
-    ranks = min(levels - 2, scores.shape[1])
-    others = np.array([[other for other in range(levels) if other != one] for one in range(levels)])
-    inner_centre, inner, inner_basis = _principal_scores(scores[others])
-    found = pchip_at(train_positions[others], inner, train_positions)
-    # of every rank, by the leading scores
-    by_rank = inner_centre + np.cumsum(found[..., None] * inner_basis, axis=1)[:, :ranks]
-    errors = np.sum((by_rank - scores[:, None]) ** 2, axis=(0, 2))
+    errors: np.ndarray = np.zeros(min(len(scores) - 2, scores.shape[1]))
+    for level, position in enumerate(train_positions):
+        others, known = np.delete(train_positions, level), np.delete(scores, level, axis=0)
+        inner_centre, inner, inner_basis = _principal_scores(known)
+        found = PchipInterpolator(others, inner)(position)
+        by_rank = inner_centre + np.cumsum(found[:, None] * inner_basis, axis=0)[: len(errors)]
+        errors += np.sum((by_rank - scores[level]) ** 2, axis=1)
     best = int(first_smallest(errors)) + 1
-    predicted = PchipInterpolator(train_positions, scores[:, :best])(positions)
-    return centre[0] + predicted @ basis[:best]
-
-
-def pchip_at(
-    positions: Float[np.ndarray, "many level"],
-    spectra: Float[np.ndarray, "many level wavelength"],
-    target: Float[np.ndarray, "many"],
-) -> Float[np.ndarray, "many wavelength"]:
-    """PCHIP of many series of two levels or more, each at one position; see `pchip`."""
-    step = np.diff(positions)[..., None]
-    slope = np.diff(spectra, axis=1) / step
-    after = (positions[:, 1:-1] <= target[:, None]).sum(axis=1)  # cell of the target
-    slopes = np.empty_like(spectra)
-    slopes[:, [0, -1]] = slope[:, [0, -1]]
-    if positions.shape[1] > 2:
-        wide, wider = step[:, :-1] + 2 * step[:, 1:], 2 * step[:, :-1] + step[:, 1:]
-        before, behind = slope[:, :-1], slope[:, 1:]
-        with np.errstate(divide="ignore", invalid="ignore"):  # flat ones are zero
-            harmonic = (wide + wider) / (wide / before + wider / behind)
-        slopes[:, 1:-1] = np.where(before * behind > 0, harmonic, 0)
-        for end, inner in ((0, 1), (-1, -2)):
-            near, far, at, next_to = step[:, end], step[:, inner], slope[:, end], slope[:, inner]
-            found = ((2 * near + far) * at - near * next_to) / (near + far)
-            found = np.where(np.sign(found) == np.sign(at), found, 0)
-            steep = (np.sign(at) != np.sign(next_to)) & (np.abs(found) > 3 * np.abs(at))
-            slopes[:, end] = np.where(steep, 3 * at, found)
-    row = np.arange(len(target))
-    width, rise = step[row, after], slope[row, after]
-    share = (target - positions[row, after])[:, None] / width
-    bend = (1 - share) * slopes[row, after] - share * slopes[row, after + 1]
-    bend = bend + (2 * share - 1) * rise
-    return spectra[row, after] + share * width * (rise + (1 - share) * bend)
+    return centre + PchipInterpolator(train_positions, scores[:, :best])(positions) @ basis[:best]
 
 
 def _principal_scores(spectra: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean of spectra, scores about it with their inner products, and the orthonormal basis."""
-    centre = spectra.mean(axis=-2, keepdims=True)
+    centre = spectra.mean(axis=0)
     left, singular, basis = np.linalg.svd(spectra - centre, full_matrices=False)
-    return centre, left * singular[..., None, :], basis
+    return centre, left * singular, basis
 
 
 def _log_chart(levels: PerLevel) -> Chart:

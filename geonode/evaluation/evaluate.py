@@ -44,10 +44,6 @@ GEONODE, PUBLISHED, POSTERIOR = "geonode", "published method", "posterior alone"
 CHOSEN_BASELINE = "baseline chosen inside"
 """Names of methods beside those of the registries `BASELINES` and `CALIBRATIONS`."""
 
-SMALLEST_BAND = 3
-"""Fewest wavelengths of a band with scores."""
-
-
 METRIC_PLACES = 101  # concentrations at which the posterior of the metric is drawn
 MERGED = 2  # neighbouring cells of a posterior per line of its table
 
@@ -163,25 +159,9 @@ class Evaluation:
     @cached_property
     def scores(self) -> SeriesScores:
         """Scores of the spectra of a method that predicts some."""
-        return self._scores(slice(None))
-
-    def bands(self, bands: dict[str, tuple[float, float]]) -> dict[str, SeriesScores]:
-        """Scores of parts of the axis of at least `SMALLEST_BAND` wavelengths.
-
-        Bands are (low, high) by name, both included (unit of the axis).
-        """
-        axis = self.series.axis
-        inside = {name: (low <= axis) & (axis <= high) for name, (low, high) in bands.items()}
-        return {
-            name: self._scores(part) for name, part in inside.items() if part.sum() >= SMALLEST_BAND
-        }
-
-    def _scores(self, part: slice | np.ndarray) -> SeriesScores:
         assert self.spectra is not None
-        series, predicted = self.series, self.spectra[:, part]
-        return series_scores(
-            series.axis[part], series.concentrations, series.signal[:, part], predicted
-        )
+        series = self.series
+        return series_scores(series.axis, series.concentrations, series.signal, self.spectra)
 
     @cached_property
     def coverage(self) -> dict[str, Coverage] | None:

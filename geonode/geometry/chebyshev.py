@@ -28,6 +28,8 @@ FIRST_DEGREES = (24, 48)  # in concentration, and in wavelength, which most metr
 DEGREE_GROWTH = 1.5  # of a degree that was not enough
 RANDOM_POINTS = 8  # in each direction
 SLACK = 10
+TOLERANCE = 3e-10  # of trailing coefficients
+LARGEST_DEGREE = 2048  # of a metric that is not refused as too sharp
 KEPT = 16  # matrices that are kept for the next metric of the same degrees
 
 
@@ -47,9 +49,8 @@ class ChebyshevSource:
         cls,
         metric: Metric,
         wavelengths: Float[Tensor, "wavelength"],
-        *,
-        tolerance: float,
-        largest_degree: int,
+        tolerance: float = TOLERANCE,
+        largest_degree: int = LARGEST_DEGREE,
     ) -> "ChebyshevSource":
         """Expand float64 metrics.
 
@@ -64,22 +65,13 @@ class ChebyshevSource:
         calls = sum(calls for _, calls in expansions) // len(expansions)
         return cls(coefficients, in_w, calls)
 
-    @property
-    def models(self) -> int:
-        """Number of models."""
-        return len(self.coefficients)
-
-    def lines(self, model: int, like: Float[Tensor, "..."]) -> Float[Tensor, "degree_x wavelength"]:
-        """Coefficients of series in position alone, one a wavelength, in the format of a tensor."""
-        coefficients = self.coefficients[model]
-        lines = coefficients @ self.in_w[: coefficients.shape[1]]
-        return lines.to(like.dtype).to(like.device)  # in this order, for devices without float64
-
     def grid(self, model: int, positions: Float[Tensor, "node"]) -> Grid:
         """Sums of polynomials, and those of the derivatives of the series."""
         # Before any matrix product: cuBLAS warns if it is the first to use a GPU in a thread.
         values = polynomials(positions, len(self.coefficients[model]))
-        lines = self.lines(model, positions)
+        coefficients = self.coefficients[model]
+        lines = coefficients @ self.in_w[: coefficients.shape[1]]
+        lines = lines.to(positions.dtype).to(positions.device)  # for devices without float64
         slopes = differentiation(len(lines), lines.device, lines.dtype) @ lines
         return Grid(positions, values @ lines, values @ slopes)
 
@@ -134,7 +126,7 @@ def expand(
                         f"the metric of model {model} is too sharp in {SIDES[axis]}: at degree "
                         f"{largest_degree} its Chebyshev expansion is still off by about "
                         f"{tail:.1e}, expected at most {tolerance:g}; raise "
-                        "christoffel.largest_degree or metric.smoothness_weight"
+                        "metric.smoothness_weight"
                     )
                 degrees[axis] = min(math.ceil(DEGREE_GROWTH * degrees[axis]), largest_degree)
 

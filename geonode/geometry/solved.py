@@ -8,7 +8,7 @@ a few.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from geonode.compute.device import Device, on_device, unless_out_of_memory
+from geonode.compute.device import Device, on_device
 from geonode.compute.engine import LOCAL, Engine, Recipe
 from geonode.compute.profile import profile_of
 from geonode.config import GeodesicsParameters
@@ -44,7 +44,7 @@ BYTES_PER_ROW, BYTES_PER_TIME = 800, 20
 TABLES = 15
 # Endpoint errors on the network include the rounding of long sums, in units of the last place.
 ROUNDINGS = 32
-NAMED_ROWS = 3  # rows that an error names
+CHECK_ROWS = 64  # per model, integrated again on the network in float64
 
 
 @dataclass
@@ -59,27 +59,22 @@ class Summary:
     endpoint_error_max: float = 0.0  # largest endpoint error of the checked rows on the network
     speed_drift_max: float = 0.0  # largest relative drift of their speed on the network
     checked_on_network: int = 0  # converged rows checked on the network in float64
-    worst: list[tuple[float, tuple[int, ...]]] = field(default_factory=list)
-    """Residual and (member, fold, pair, wavelength) of the rows that miss most."""
+    worst: tuple[float, tuple[int, ...]] = (0.0, ())
+    """Residual and (member, fold, pair, wavelength) of the row that misses most."""
 
     def add(
         self, at: tuple[int, int], wavelengths: list[int], solution: Solution, errors: NetworkErrors
     ) -> None:
         """Some wavelengths, by index, of one (member, fold)."""
         missed, residual = ~solution.converged, solution.residual.abs()
-        count = int(missed.sum())
         lost = ~(solution.v0.isfinite() & residual.isfinite())
-        sizes = torch.where(missed, residual.masked_fill(lost, torch.inf), -torch.inf)
-        largest = sizes.cpu().flatten().topk(min(NAMED_ROWS, count))
-        rows = [divmod(row, residual.shape[1]) for row in largest.indices.tolist()]
-        worst: list[tuple[float, tuple[int, ...]]] = [
-            (size, (*at, pair, wavelengths[wavelength]))
-            for size, (pair, wavelength) in zip(largest.values.tolist(), rows, strict=True)
-        ]
+        sizes = torch.where(missed, residual.masked_fill(lost, torch.inf), 0.0)
+        pair, wavelength = divmod(int(sizes.argmax()), residual.shape[1])
+        worst = float(sizes.max()), (*at, pair, wavelengths[wavelength])
         found = (residual, errors.endpoint.abs(), errors.drift)
         residual_max, endpoint, drift = (float(p.max()) if p.numel() else 0.0 for p in found)
-        asked, checked = int(solution.evaluations.sum()), len(errors.endpoint)
-        counts = (residual.numel(), count, asked)
+        counts = residual.numel(), int(missed.sum()), int(solution.evaluations.sum())
+        checked = len(errors.endpoint)
         self.join(Summary(self.method, *counts, residual_max, endpoint, drift, checked, worst))
 
     def join(self, other: "Summary") -> None:
@@ -89,22 +84,21 @@ class Summary:
         for name in ("residual_max", "endpoint_error_max", "speed_drift_max"):
             found = np.maximum(getattr(self, name), getattr(other, name))  # NaN, if there is one
             setattr(self, name, float(found))
-        self.worst = sorted(self.worst + other.worst, reverse=True)[:NAMED_ROWS]
+        self.worst = max(self.worst, other.worst)
 
     def metrics(self) -> dict[str, str | int | float]:
         """Document of counts and worst cases."""
         names = [part.name for part in fields(self) if part.name != "worst"]
         return {name: getattr(self, name) for name in names}
 
-    def worst_rows(self, series: Series) -> str:
-        """The rows that miss most, in the reader's units."""
-        source, target = (index.tolist() for index in ordered_pairs(len(series.concentrations)))
-        levels, unit = series.concentrations, series.labels["concentration_unit"]
-        return "; ".join(
-            f"{levels[source[pair]]:g} to {levels[target[pair]]:g} {unit} at "
-            f"{series.axis[wavelength]:g} {series.labels['axis_unit']} (member {member}, fold "
-            f"{fold}): {f'{size:.1e}' if math.isfinite(size) else 'not finite'}"
-            for size, (member, fold, pair, wavelength) in self.worst
+    def worst_row(self, series: Series) -> str:
+        """The row that misses most, in the reader's units."""
+        size, (member, fold, pair, wavelength) = self.worst
+        ends = [series.concentrations[index][pair] for index in ordered_pairs(len(series.signal))]
+        unit, of_axis = series.labels["concentration_unit"], series.labels["axis_unit"]
+        return (
+            f"{ends[0]:g} to {ends[1]:g} {unit} at {series.axis[wavelength]:g} {of_axis} (member "
+            f"{member}, fold {fold}): {f'{size:.1e}' if math.isfinite(size) else 'not finite'}"
         )
 
 
@@ -212,7 +206,7 @@ class Geodesics:
             raise GeometryError(
                 f"{summary.unconverged} of {summary.geodesics} geodesics miss their target by more "
                 f"than {tolerance:g}, expected at most {allowed}. Worst: "
-                f"{summary.worst_rows(self.series)}. Raise christoffel.resolution, "
+                f"{summary.worst_row(self.series)}. Raise christoffel.resolution, "
                 "geodesics.steps or geodesics.tolerance, or permit them with --allow-unconverged"
             )
         if not summary.endpoint_error_max <= bound:
@@ -238,16 +232,7 @@ class _Solver:
         self._metric = learned.metric(device.reference)
 
     def __call__(self, model: int, report: Progress) -> Summary:
-        """Solve all geodesics of a model; on a card that is short of memory some at a time."""
-        while True:
-            less = f"solving geodesics in {self._memory // 2e6:,.0f} MB, which changes no result"
-            summary = unless_out_of_memory(partial(self._solve, model), less)
-            if summary is not None:
-                report(1)
-                return summary
-            self._memory //= 2
-
-    def _solve(self, model: int) -> Summary:
+        """Solve all geodesics of a model, as many wavelengths at once as the memory holds."""
         parameters, index = self._wanted.parameters, self._wanted.learned.index(model)
         whole = index[1] == len(self._wanted.learned.charts) - 1
         chosen = np.arange(0) if self._wanted.chosen is None else self._wanted.chosen
@@ -296,7 +281,7 @@ class _Solver:
                 problem,
                 solution,
                 wavelengths,
-                rows=math.ceil(parameters.check_rows * len(block) / width),
+                rows=math.ceil(CHECK_ROWS * len(block) / width),
                 seed=model,
             )
             summary.add(index, axis[columns].tolist(), solution, errors)
@@ -308,6 +293,7 @@ class _Solver:
                 found["trajectory"] = trajectory
             for name, table in found.items():
                 self._parts.write(name, index[:1], table)
+        report(1)
         return summary
 
 

@@ -5,7 +5,7 @@ alone then.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic
 
@@ -70,7 +70,7 @@ def write_grids(
     with series.artifact_writer(path, attributes) as writer:
         _declare(writer, positions, learned, series, every)
         nodes, place = positions.cpu(), positions.device
-        recipe = partial(_Writer, writer.parts, grid_of, nodes, place, learned, every, check)
+        recipe = _Writer(writer.parts, grid_of, nodes, place, learned, every, check)
         engine.work(
             recipe,
             learned.wanted(every),
@@ -102,31 +102,31 @@ def _declare(
         )
 
 
+@dataclass(frozen=True)
 class _Writer(Generic[Found]):
     """Evaluates, stores and checks one grid after the other."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        grid_of: Callable[[int, Float[Tensor, "node"]], Grid],
-        positions: Tensor,
-        place: torch.device,
-        learned: LearnedMetrics,
-        every: bool,
-        check: Callable[[int, Grid], Found],
-    ) -> None:
-        self._parts, self._grid_of, self._every, self._check = parts, grid_of, every, check
-        self._nodes, self._learned = positions.to(place), learned
+    parts: Parts
+    grid_of: Callable[[int, Float[Tensor, "node"]], Grid]
+    positions: Float[Tensor, "node"]
+    place: torch.device
+    learned: LearnedMetrics
+    every: bool
+    check: Callable[[int, Grid], Found]
 
-    def __call__(self, model: int, report: Progress) -> Found:
-        (member, fold), grid = self._learned.index(model), self._grid_of(model, self._nodes)
-        index = (member, fold if self._every else 0)
-        stored = [table.float() for table in (grid.log_sqrt, grid.symbol)]
-        for name, table in zip(ARRAYS, stored, strict=True):
-            self._parts.write(name, index, table.cpu().numpy())
-        found = self._check(model, Grid(self._nodes, *(part.to(self._nodes) for part in stored)))
-        report(1)
-        return found
+    def __call__(self) -> Callable[[int, Progress], Found]:
+        nodes = self.positions.to(self.place)
+
+        def work(model: int, report: Progress) -> Found:
+            (member, fold), grid = self.learned.index(model), self.grid_of(model, nodes)
+            stored = [table.float() for table in (grid.log_sqrt, grid.symbol)]
+            for name, table in zip(ARRAYS, stored, strict=True):
+                self.parts.write(name, (member, fold if self.every else 0), table.cpu().numpy())
+            found = self.check(model, Grid(nodes, *(part.to(nodes) for part in stored)))
+            report(1)
+            return found
+
+        return work
 
 
 class StoredGrids:

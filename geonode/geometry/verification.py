@@ -30,24 +30,19 @@ EDGE_FRACTIONS = (0.25, 0.5, 0.75)
 """Fractions of the first and last cells at which a grid is always checked: slopes of the symbol are
 one-sided there, and its errors largest."""
 
+CHECK_POSITIONS = 64
+"""Random positions between nodes at which a grid is checked, besides those."""
+
 TIMES = 17
 # Over the whole chart, 48 nodes integrate sqrt(g) of Xavier networks of gain 2 to 1e-14.
 PANELS, NODES = 4, 12
 
 
-class CheckedGrid(NamedTuple):
-    """Outcome of the check of a grid."""
+class GridErrors(NamedTuple):
+    """Largest absolute errors of a grid between its nodes."""
 
-    log_sqrt: Float[Tensor, "position wavelength"]
-    symbol: Float[Tensor, "position wavelength"]
-    """Looked-up minus direct values, on the CPU."""
-    lowest: float
-    highest: float
-    """Range of g over all concentrations and wavelengths (chart units)."""
-    variance: float  # of g; nodes count by the length of chart that they stand for
-    roughness: float
-    """Mean squared Christoffel symbol, 0 for a flat metric and the same for every multiple of a
-    metric; what `metric.smoothness_weight` penalises."""
+    log_sqrt: float
+    symbol: float
 
 
 @dataclass(frozen=True)
@@ -56,20 +51,17 @@ class GridCheck:
 
     metric: Metric  # the metrics of the grids in float64
     wavelengths: Float[Tensor, "wavelength"]  # charted wavelengths of the columns of the grids
-    positions: int
-    """Number of random positions between nodes to check, besides those in the cells at both ends;
-    all at the same `CHECK_WAVELENGTHS` random wavelengths."""
     tolerance: float  # largest error of ln sqrt(g) and of the Christoffel symbol between nodes
 
-    def __call__(self, model: int, grid: Grid) -> CheckedGrid:
-        """Check one grid, as the geodesics will see it.
+    def __call__(self, model: int, grid: Grid) -> GridErrors:
+        """Check one grid, as the geodesics will see it, at some random wavelengths.
 
         Raises:
             GeometryError: it has too few nodes for the tolerance.
         """
         like = self.metric.network.parameters[0]
         generator = torch.Generator().manual_seed(model)
-        x = 2 * torch.rand(self.positions, generator=generator, dtype=torch.float64) - 1
+        x = 2 * torch.rand(CHECK_POSITIONS, generator=generator, dtype=torch.float64) - 1
         nodes = matched(grid.positions, like)
         ends = [
             a + fraction * (b - a)
@@ -82,8 +74,8 @@ class GridCheck:
         w = matched(self.wavelengths, like)[columns.to(like.device)]
         truth = self.metric[model].with_symbol(x[None], w)
         pairs = zip(part.lookup(x[None]), truth, strict=True)
-        log_sqrt, symbol = ((found.T - exact[0]).cpu() for found, exact in pairs)
-        error = float(torch.maximum(log_sqrt.abs(), symbol.abs()).max())
+        errors = GridErrors(*(float((found.T - exact[0]).abs().max()) for found, exact in pairs))
+        error = max(errors)
         if not error <= self.tolerance:
             # the error of the symbol is of order 3 in the width of a cell
             enough = math.ceil(len(nodes) * (error / self.tolerance) ** (1 / 3)) + 1
@@ -92,47 +84,7 @@ class GridCheck:
                 f"between nodes lookups of model {model} are off by up to {error:.1e}, more than "
                 f"christoffel.tolerance, {self.tolerance:g}"
             )
-        g = torch.exp(2 * grid.log_sqrt)
-        mean = _mean_over_chart(grid.positions, g)
-        return CheckedGrid(
-            log_sqrt,
-            symbol,
-            lowest=float(g.min()),
-            highest=float(g.max()),
-            variance=_mean_over_chart(grid.positions, (g - mean).square()),
-            roughness=_mean_over_chart(grid.positions, grid.symbol.square()),
-        )
-
-
-def error_statistics(errors: list[Float[Tensor, "..."]]) -> dict[str, float]:
-    """Largest, root-mean-square, median and 99% quantile of absolute errors."""
-    magnitude = torch.cat([error.abs().flatten() for error in errors])
-    middle, high = torch.quantile(magnitude, magnitude.new_tensor([0.5, 0.99])).tolist()
-    return {
-        "max": float(magnitude.max()),
-        "rms": float(magnitude.square().mean().sqrt()),
-        "median": middle,
-        "q99": high,
-    }
-
-
-def metric_statistics(members: list[CheckedGrid]) -> dict[str, float]:
-    """The whole range of g of several members, and the means of its variance and roughness."""
-    count = len(members)
-    return {
-        "lowest": min(grid.lowest for grid in members),
-        "highest": max(grid.highest for grid in members),
-        "variance": sum(grid.variance for grid in members) / count,
-        "roughness": sum(grid.roughness for grid in members) / count,
-    }
-
-
-def _mean_over_chart(
-    nodes: Float[Tensor, "node"], table: Float[Tensor, "node wavelength"]
-) -> float:
-    """Mean over the chart, by the trapezoidal rule, and over wavelengths."""
-    length = nodes[-1] - nodes[0]
-    return float(torch.trapezoid(table.mean(1), nodes) / length)
+        return errors
 
 
 class NetworkErrors(NamedTuple):

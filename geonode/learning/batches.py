@@ -62,14 +62,6 @@ class Batch(NamedTuple):
     target: Int[Tensor, "model pair"]
     """Level indices of the training pairs of every model."""
 
-    def halves(self) -> "list[Batch]":
-        """Two batches of half the models each; empty if there is but one."""
-        half = len(self.models) // 2
-        return [
-            Batch(self.models[part], self.source[part], self.target[part])
-            for part in ((slice(half), slice(half, None)) if half else ())
-        ]
-
     def targets(
         self, series: Series, chosen: Int[np.ndarray, "training"], dtype: torch.dtype
     ) -> Float[Tensor, "model pair training"]:
@@ -113,23 +105,16 @@ class TrainedModels(NamedTuple):
     history: Float[Tensor, "epoch term model"]  # terms of their losses before every step
 
 
-def side_by_side(fitted: list[TrainedModels]) -> TrainedModels:
-    """Models of several batches as one, in the order of the batches."""
-    networks = [part.network for part in fitted]
-    return TrainedModels(
-        Perceptron(
-            tuple(map(torch.cat, zip(*(network.weights for network in networks), strict=True))),
-            tuple(map(torch.cat, zip(*(network.biases for network in networks), strict=True))),
-        ),
-        torch.cat([part.history for part in fitted], dim=-1),
-    )
-
-
 def in_model_order(batches: list[Batch], fitted: list[TrainedModels]) -> TrainedModels:
     """Models of all batches in the order (member, fold)."""
     models = [model for batch in batches for model in batch.models]
     order = sorted(range(len(models)), key=lambda k: (models[k].member, models[k].fold.index))
-    network, history = side_by_side(fitted)
+    networks = [part.network for part in fitted]
+    network = Perceptron(
+        tuple(map(torch.cat, zip(*(one.weights for one in networks), strict=True))),
+        tuple(map(torch.cat, zip(*(one.biases for one in networks), strict=True))),
+    )
+    history = torch.cat([part.history for part in fitted], dim=-1)
     return TrainedModels(network[order], history[..., order])
 
 

@@ -1,14 +1,14 @@
 """Blends: weighted averages of one or more kinds of decoders, with intervals.
 
-The posterior over metrics gives its own intervals. The weights of several kinds, and the intervals
-of perceptrons, are learned by leave-one-out inside every fold: each training level of the fold is
-left out in turn, predicted from the rest, and compared with its spectrum. The left-out spectrum of
-the fold itself takes no part.
+The posterior over metrics gives the intervals; perceptrons alone have none. The weights of several
+kinds are learned by leave-one-out inside every fold: each training level of the fold is left out in
+turn, predicted from the rest, and compared with its spectrum. The left-out spectrum of the fold
+itself takes no part.
 """
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from geonode.config import DecodersParameters
 from geonode.errors import CorruptArtifactError
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
-from geonode.learning.inner_predictions import InnerPredictions, IntervalCalibration
+from geonode.learning.inner_predictions import InnerPredictions
 from geonode.learning.path_decoder import PathDecoders
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.learning.predicted import Decoders, PathFeatures, Predicted, mixture
@@ -54,8 +54,6 @@ class Blend:
 
     decoders: dict[str, Decoders]  # decoders by kind
     weights: Float[np.ndarray, "fold kind"]  # weights of the kinds; those of a fold add up to one
-    calibration: IntervalCalibration | None
-    """Calibration of the intervals of perceptrons alone; None without inner folds."""
     training: Int[np.ndarray, "training"]  # indices of the training wavelengths
 
     def predict(
@@ -78,20 +76,7 @@ class Blend:
             decoders.predict(fold, series, concentrations, features)
             for decoders in self.decoders.values()
         ]
-        return self._mixed(fold, series, concentrations, parts)
-
-    def _mixed(
-        self, fold: Fold, series: Series, concentrations: np.ndarray, parts: list[Predicted]
-    ) -> Predicted:
-        """Predictions of a fold from those of all kinds, with intervals."""
-        predicted = mixture(self.weights[fold.index], parts)
-        if predicted.half_widths is not None or self.calibration is None:
-            return predicted
-        side = 1 - fold.spans(series.concentrations, concentrations).astype(int)
-        residual, factors = self.calibration.residual, self.calibration.factors
-        return replace(
-            predicted, half_widths=factors[fold.index, side], mean_square=residual[fold.index, side]
-        )
+        return mixture(self.weights[fold.index], parts)
 
     @property
     def weights_of_paths(self) -> list[float]:
@@ -102,13 +87,12 @@ class Blend:
     @property
     def has_intervals(self) -> bool:
         """Whether predictions have intervals."""
-        return self.calibration is not None or "posterior" in self.decoders
+        return "posterior" in self.decoders
 
     def only(self, kind: str) -> "Blend":
-        """Blend of one kind alone. Perceptrons then have no intervals."""
-        weights = np.ones((len(self.weights), 1))
+        """Blend of one kind alone."""
         alone = {kind: self.decoders[kind]}
-        return Blend(alone, weights, None, self.training)
+        return Blend(alone, np.ones((len(self.weights), 1)), self.training)
 
     def left_out(self, series: Series, features: PathFeatures) -> Predicted:
         """Prediction of every level by the fold that left it out."""
@@ -118,19 +102,18 @@ class Blend:
             for decoders in self.decoders.values()
         ]
         parts = [
-            self._mixed(fold, series, series.concentrations[list(fold.left_out)], list(kinds))
+            mixture(self.weights[fold.index], kinds)
             for fold, *kinds in zip(folds, *of_kinds, strict=True)
         ]
-        even, half_widths, mean_square = (
+        even, half_widths = (
             [known for part in parts if (known := getattr(part, name)) is not None]
-            for name in ("even", "half_widths", "mean_square")
+            for name in ("even", "half_widths")
         )
         return Predicted(
             np.concatenate([part.spectra for part in parts]),
             np.concatenate([part.factors for part in parts]),
             np.concatenate(even) if even else None,
             np.concatenate(half_widths) if half_widths else None,
-            np.concatenate(mean_square) if mean_square else None,
         )
 
     def write(self, path: Path, made_from: Mapping[str, str] = NO_INPUTS) -> None:
@@ -145,9 +128,6 @@ class Blend:
             "weights": torch.from_numpy(self.weights),
             "training": torch.from_numpy(self.training),
         }
-        if self.calibration is not None:
-            arrays = self.calibration._asdict()
-            tensors |= {name: torch.from_numpy(array) for name, array in arrays.items()}
         for kind, decoders in self.decoders.items():
             tensors |= {f"{kind}/{name}": tensor for name, tensor in decoders.tensors().items()}
         metadata = {
@@ -181,12 +161,7 @@ class Blend:
             weights = tensors["weights"].numpy()
             if weights.shape[1:] != (len(decoders),):
                 raise ValueError(f"weights of shape {weights.shape} for {len(decoders)} kinds")
-            calibration = None
-            if tensors.keys() & {*IntervalCalibration._fields}:
-                calibration = IntervalCalibration(
-                    *(tensors[name].numpy() for name in IntervalCalibration._fields)
-                )
-            return cls(decoders, weights, calibration, tensors["training"].numpy())
+            return cls(decoders, weights, tensors["training"].numpy())
         except KeyError as error:
             raise CorruptArtifactError(path, f"holds no decoders: {error} is absent") from error
         except (TypeError, ValueError) as error:
@@ -203,8 +178,8 @@ def training_steps(parameters: DecodersParameters, runs: NestedRuns) -> int:
 
 
 def _needs_inner_folds(kinds: Collection[str], levels: int) -> bool:
-    """Whether inner folds are used, for weights of several kinds or intervals of perceptrons."""
-    return "posterior" not in kinds or (len(kinds) > 1 and levels >= FEWEST_TO_WEIGH)
+    """Whether inner folds are used, for weights of several kinds."""
+    return len(kinds) > 1 and levels >= FEWEST_TO_WEIGH
 
 
 def fit_blend(
@@ -214,7 +189,7 @@ def fit_blend(
     parameters: DecodersParameters,
     runs: NestedRuns,
 ) -> tuple[Blend, Float[Tensor, "epoch term model"]]:
-    """Fit all kinds of decoders of a blend, their weights and their intervals.
+    """Fit all kinds of decoders of a blend, and their weights.
 
     Without inner folds, or with fewer than `FEWEST_TO_WEIGH` levels, the first kind counts alone.
 
@@ -241,16 +216,12 @@ def fit_blend(
     history = max((history for _, history in fitted.values()), key=len)
     weights = np.zeros((len(outer.folds), len(kinds)))
     weights[:, 0] = 1
-    calibration = None
     if inner is not None and _needs_inner_folds(kinds, len(series.concentrations)):
         inside = InnerPredictions.of(series, len(kinds), outer.folds)
         for place, kind in enumerate(kinds):
             of_inner, _ = KINDS[kind].fit(series, inner_features, parameters, inner.of_kind(kind))
             inside.enter(place, inner.folds, of_inner, inner_features)
             inside.enter(place, outer.folds[:-1], decoders[kind], features)
-        if "posterior" in kinds:  # which has intervals of its own
-            weights = inside.weights(np.array([ODDS[kind] for kind in kinds]))
-        else:
-            calibration = inside.calibration(outer.folds)
+        weights = inside.weights(np.array([ODDS[kind] for kind in kinds]))
     training = training_wavelengths(len(series.axis), parameters.wavelengths)
-    return Blend(decoders, weights, calibration, training), history
+    return Blend(decoders, weights, training), history

@@ -1,7 +1,7 @@
 """The methods that learn the metrics of a series: `LEARNING`.
 
-Each gives one metric network per (member, fold) on one chart per fold. Only the methods in
-`LEAKING` let a left-out spectrum reach its fold.
+Each gives one metric network per (member, fold) on one chart per fold. Only `shared` lets a
+left-out spectrum reach its fold.
 
 Charts are chosen by the evidence of the training spectra. Candidates are the arc lengths of the
 reference metrics g0(c) = 1 / (c^2 + kappa^2): linear for kappa -> inf, logarithmic for kappa -> 0.
@@ -120,9 +120,6 @@ LEARNING: dict[str, LearningMethod] = {
     "end_to_end": end_to_end,
     "shared": shared,
 }
-
-LEAKING = {"shared"}
-"""Methods that let a left-out spectrum reach its fold."""
 
 
 def learn(series: Series, parameters: MetricParameters, runs: NestedRuns) -> MetricFit:

@@ -15,12 +15,11 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from geonode.compute.device import CPU, Device, unless_out_of_memory
+from geonode.compute.device import CPU, Device
 from geonode.compute.engine import LOCAL
 from geonode.compute.products import fast_products
 from geonode.compute.profile import profile_of
 from geonode.config import TrainingParameters
-from geonode.errors import TrainingError
 from geonode.geometry.trainable import TrainablePerceptron
 from geonode.learning.batches import (
     Batch,
@@ -28,7 +27,6 @@ from geonode.learning.batches import (
     TrainedModels,
     batches_of,
     in_model_order,
-    side_by_side,
 )
 from geonode.learning.checkpoint import Checkpoints, open_checkpoints
 from geonode.learning.context import TrainingRun
@@ -106,40 +104,15 @@ class _BatchTraining:
     def __call__(self, batch: Batch, report: Progress) -> TrainedModels:
         # Set already in the calling process; a worker process sets them here.
         with _products(self.run.device):
-            return self._within_memory(batch, report)
-
-    def _within_memory(self, batch: Batch, report: Progress) -> TrainedModels:
-        """Fit a batch, or its halves if the GPU runs out of memory."""
-        done: list[int] = []
-
-        def counted(steps: int) -> None:
-            done.append(steps)
-            report(steps)
-
-        less = f"training half of {batch.label} at once, which changes results by rounding alone"
-        found = unless_out_of_memory(lambda: self._train(batch, counted), less)
-        if found is not None:
-            return found
-        report(-sum(done))
-        halves = batch.halves()
-        if not halves:
-            raise TrainingError(
-                f"training: the device has no memory for {batch.name(0)}; free memory on it, or "
-                "take another device"
+            prepared = self.objective.prepare(batch, self.run)
+            history = train(
+                prepared.networks,
+                prepared.loss,
+                self.objective.parameters,
+                name=batch.name,
+                report=report,
+                checkpoint=self.checkpoints and self.checkpoints.of_batch(batch.label),
+                rows=self.objective.footprint(self.run.device).rows * batch.source.numel(),
             )
-        return side_by_side([self._within_memory(half, report) for half in halves])
-
-    def _train(self, batch: Batch, report: Progress) -> TrainedModels:
-        prepared = self.objective.prepare(batch, self.run)
-        history = train(
-            prepared.networks,
-            prepared.loss,
-            self.objective.parameters,
-            name=batch.name,
-            report=report,
-            checkpoint=self.checkpoints and self.checkpoints.of_batch(batch.label),
-            rows=self.objective.footprint(self.run.device).rows * batch.source.numel(),
-        )
         kept, _ = prepared.networks[0]
-        network = kept.to(CPU, self.run.device.training)
-        return TrainedModels(network, history)
+        return TrainedModels(kept.to(CPU, self.run.device.training), history)

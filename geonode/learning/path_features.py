@@ -24,7 +24,6 @@ from geonode.learning.folds import Fold
 from geonode.spectra.series import Series
 
 GRID_NODES = 1000
-TOLERANCE, LARGEST_DEGREE = 3e-10, 2048  # of the expansion: any metric that a stage may accept
 TARGETS_AT_ONCE = 64
 
 DECODER_SIZES = (len(FEATURES), 64, 128, 1)
@@ -129,10 +128,7 @@ def closed_forms(
     """Geodesics of some models in closed form, from grids in float64."""
     metric, nodes = learned.metric(CPU), uniform_nodes(GRID_NODES, CPU, torch.float64)
     for model in models:
-        source = ChebyshevSource.of(
-            metric[model], wavelengths, tolerance=TOLERANCE, largest_degree=LARGEST_DEGREE
-        )
-        yield ClosedForm(source.grid(0, nodes))
+        yield ClosedForm(ChebyshevSource.of(metric[model], wavelengths).grid(0, nodes))
 
 
 def _features_to(

@@ -4,7 +4,6 @@ Nothing is trained and nothing is stored: the prior comes with the package, and 
 fold are fitted in closed form at prediction.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from geonode.compute.device import unless_out_of_memory
 from geonode.compute.threads import in_threads
 from geonode.config import DecodersParameters
 from geonode.learning.context import TrainingRun
@@ -47,7 +45,7 @@ class FoldPosterior(NamedTuple):
         known = series.signal[fold.training]
         half_widths = prior.intervals(len(known), fold.spans(series.concentrations, self.targets))
         residuals = Residuals(self.residuals @ known, self.square)
-        parts = (self.even, half_widths, None, self.sqrt_metric, residuals)
+        parts = (self.even, half_widths, self.sqrt_metric, residuals)
         return Predicted(self.weights @ known, self.factors @ known, *parts)
 
 
@@ -132,22 +130,11 @@ class PosteriorDecoders(Decoders):
         parts = [slice(at, at + together) for at in range(0, len(folds), together)]
 
         def work(part: slice) -> list[FoldPosterior]:
-            return self._halved(folds[part], targets[part])
+            return self._posteriors(folds[part], targets[part])
 
         # One part may predict its targets in threads; parts on a device would share its memory.
         run = in_threads if len(parts) > 1 and place.type == "cpu" else map
         return [one for found in run(work, parts) for one in found]
-
-    def _halved(self, folds: list[tuple[Series, Fold]], targets: np.ndarray) -> list[FoldPosterior]:
-        """Posteriors of some folds, in halves where memory does not suffice for all."""
-        work = partial(self._posteriors, folds, targets)
-        if len(folds) == 1:
-            return work()
-        if (found := unless_out_of_memory(work, "halves of the folds")) is None:
-            half = len(folds) // 2
-            found = self._halved(folds[:half], targets[:half])
-            found += self._halved(folds[half:], targets[half:])
-        return found
 
     def _posteriors(
         self, folds: list[tuple[Series, Fold]], targets: np.ndarray

@@ -40,11 +40,8 @@ class Predicted:
     even: Float[np.ndarray, "target"] | None = None
     """Additional independent variance, equal at all wavelengths; None for none."""
     half_widths: Float[np.ndarray, "target probability"] | None = None
-    """Half the width of the intervals of `PROBABILITIES`, in units of `scale`; None where intervals
-    need inner folds."""
-    mean_square: Float[np.ndarray, "target wavelength"] | None = None
-    """Mean squared error of predictions inside the fold (signal squared); None where it is not
-    needed or there are no inner folds."""
+    """Half the width of the intervals of `PROBABILITIES`, in units of `deviation`; None without a
+    posterior."""
     sqrt_metric: Float[np.ndarray, "2 target"] | None = None
     """Mean and standard deviation of sqrt(g) at the targets under the posterior over metrics (per
     unit of concentration); None without one."""
@@ -53,25 +50,18 @@ class Predicted:
 
     @property
     def deviation(self) -> Float[np.ndarray, "target wavelength"]:
-        """Standard deviation at every wavelength, by the covariance."""
+        """Standard deviation at every wavelength, by the covariance.
+
+        Without a posterior it is that over sources and members alone, which is no estimate of the
+        error.
+        """
         variance = np.einsum("trw,trw->tw", self.factors, self.factors)
         return np.sqrt(variance if self.even is None else variance + self.even[:, None])
 
     @property
-    def scale(self) -> Float[np.ndarray, "target wavelength"]:
-        """Standard deviation with the errors inside the fold.
-
-        Without them, and without a posterior, it is that over sources, members and kinds alone,
-        which is no estimate of the error.
-        """
-        if self.mean_square is None:
-            return self.deviation
-        return np.sqrt(self.deviation**2 + self.mean_square)
-
-    @property
     def half_width(self) -> Float[np.ndarray, "probability target wavelength"] | None:
         """Half the width of the intervals of `PROBABILITIES`, in units of the signal."""
-        return None if self.half_widths is None else self.half_widths.T[..., None] * self.scale
+        return None if self.half_widths is None else self.half_widths.T[..., None] * self.deviation
 
     @property
     def band(self) -> tuple[str, Float[np.ndarray, "target wavelength"]]:

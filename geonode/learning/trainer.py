@@ -5,6 +5,7 @@ of the step. Batches are chosen for speed and memory and change no result beyond
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
@@ -18,14 +19,15 @@ from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.adam import BatchedAdam, learning_rates
 from geonode.learning.checkpoint import Checkpoints
-from geonode.learning.monitor import Monitor
 from geonode.progress import Progress, silent
 from geonode.storage.table import Column, Table
+from geonode.usage import memory_in_use
 
 FINITE_CHECK_EPOCHS = 50
 WARM_UP = 3  # steps before one is captured
 HISTORY = "history"  # of the losses, in a checkpoint
 LOGGED_EPOCHS = 5  # epochs from one row of the history of a model to the next
+SECONDS_BETWEEN = 5.0  # from one line of the log of a training to the next
 
 _LOG = logging.getLogger(__name__)
 
@@ -68,8 +70,7 @@ def train(
         training.restore(state)
         training.history = list(state[HISTORY].to(training.device))
         _LOG.info("%s: training goes on after epoch %d", checkpoint.path, len(training.history))
-    monitor = Monitor(f"{name(0)} and {training.models - 1} more", rows)
-    training.run(report, checkpoint, monitor)
+    training.run(report, checkpoint, rows)
     return torch.stack(training.history).cpu()
 
 
@@ -102,10 +103,11 @@ class _Training:
             for name, tensor in self.state.items():
                 tensor.copy_(state[name])
 
-    def run(self, report: Progress, checkpoint: Checkpoints | None, monitor: Monitor) -> None:
+    def run(self, report: Progress, checkpoint: Checkpoints | None, rows: int) -> None:
         """Train all epochs that are left; arguments are those of `train`."""
         done, last = len(self.history), self._parameters.epochs
         every = self._parameters.checkpoint_every
+        logged, logged_at = done, time.monotonic()
         if done:
             report(done * self.models)
         captured = profile_of(self.device).captured and done < last
@@ -121,7 +123,10 @@ class _Training:
                 self.require_finite()
             if checkpoint is not None and keeps:
                 checkpoint.save(self.state | {HISTORY: torch.stack(self.history)})
-            monitor(done, lambda: float(self.history[-1].sum(0).mean()))
+            seconds = time.monotonic() - logged_at
+            if seconds > SECONDS_BETWEEN and _LOG.isEnabledFor(logging.INFO):
+                self._log(rows * (done - logged) / seconds)
+                logged, logged_at = done, time.monotonic()
             report(self.models)
 
     def step(self) -> Tensor:
@@ -131,6 +136,14 @@ class _Training:
         _clip(self.tensors, self._parameters.gradient_clip)
         self.adam.step()
         return terms.detach()
+
+    def _log(self, rate: float) -> None:
+        """Log epoch, loss, samples a second and memory."""
+        _LOG.info(
+            "%s and %d more: epoch %d, loss %.4g, %s samples a second; %s",
+            *(self._name(0), self.models - 1, len(self.history)),
+            *(float(self.history[-1].sum(0).mean()), f"{rate:,.0f}", memory_in_use()),
+        )
 
     def require_finite(self) -> None:
         """Refuse losses and parameters that are not finite.

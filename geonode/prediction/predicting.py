@@ -63,7 +63,7 @@ class PredictedBlock:
         """
         with np.errstate(all="ignore"):  # predictions that are not finite are refused below
             predicted, inside = model.predict(concentrations), model.is_inside(concentrations)
-        signal, std, interval = predicted.spectra, predicted.scale, None
+        signal, std, interval = predicted.spectra, predicted.deviation, None
         if predicted.half_width is not None:
             _, half = predicted.band
             interval = np.stack([signal - half, signal + half])
@@ -157,12 +157,8 @@ def summary(model: SpectralModel, block: PredictedBlock) -> list[dict[str, Any]]
 def meaning_of_std(model: SpectralModel) -> str:
     """Meaning of the standard deviations of a model, in words."""
     if not model.blend.has_intervals:
-        return (
-            "what members, sources and kinds of decoders disagree by; no inner folds calibrate it"
-        )
-    if model.has_posterior:
-        return "size of the error to expect, learned on simulated series"
-    return "calibrated by the inner folds, sqrt(deviation^2 + mean squared error inside)"
+        return "what members and sources disagree by, which is less than the error to expect"
+    return "size of the error to expect, learned on simulated series"
 
 
 @dataclass(frozen=True)

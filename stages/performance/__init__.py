@@ -1,1 +1,1 @@
-"""What the stage `benchmark` measures: computations on a device, beside their least time."""
+"""What the stage `benchmark` measures: computations on a device."""

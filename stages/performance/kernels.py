@@ -1,4 +1,4 @@
-"""Timings of grids, geodesics and training, each beside its least possible time."""
+"""Timings of grids, geodesics, and the training and prediction of decoders."""
 
 import time
 from collections.abc import Callable
@@ -6,25 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from geonode.compute.device import Device, on_device
-from geonode.compute.products import fast_products
-from geonode.compute.profile import profile_of
 from geonode.config import DecodersParameters, Parameters
 from geonode.geometry.chebyshev import ChebyshevSource
 from geonode.geometry.grid import Grid, uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.learning.batches import batches_of
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import leave_one_out, training_wavelengths
-from geonode.learning.path_decoder import PathDecoders, PathDecoding
-from geonode.learning.path_features import DECODER_SIZES, path_features
-from geonode.learning.trainer import WARM_UP
+from geonode.learning.path_decoder import PathDecoders
+from geonode.learning.path_features import path_features
 from geonode.spectra.series import Series
-from stages.performance.floors import Rates, grid_work, paths_work, training_work
-from stages.performance.gpu import Sampled, sampled
 from stages.performance.timing import Quartiles, time_calls
 
 SHORT_TRAINING = 2  # epochs
@@ -36,10 +30,7 @@ MOST_ROWS = 60_000
 MOST_TIMED = 6
 """Decoders that are trained together, at most."""
 
-PASSES = {"cpu": 1, "mps": 10, "cuda": 100}  # that are timed together
-SAMPLED_SECONDS = 3.0  # of a training during which a GPU is looked at
 
-EXPANSION_ERROR, MOST_TERMS = 1e-8, 512  # of an expansion whose grid is right to 1e-6
 STATIONS = {"cpu": 30, "cuda": 100, "mps": 30}
 """Number of concentrations between which geodesics are timed. On a CPU the result then has 25 MB;
 for a larger one, new memory from the system takes longer than the computation."""
@@ -49,179 +40,92 @@ Measured = dict[str, float | int]
 
 @dataclass(frozen=True)
 class Kernels:
-    """Timings of the three costly computations, each with its least possible time (floor).
+    """Timings of the three costly computations."""
 
-    Attributes:
-        learned: trained metrics, of which the first is used.
-        series: levels and wavelengths.
-        device: device and number formats.
-        parameters: the blocks `christoffel` and `decoders` are used.
-        repeats: repetitions of every short timing.
-    """
-
-    learned: LearnedMetrics
-    series: Series
+    learned: LearnedMetrics  # trained metrics, of which the first is used
+    series: Series  # levels and wavelengths
     device: Device
-    parameters: Parameters
-    repeats: int
+    parameters: Parameters  # the blocks `christoffel` and `decoders` are used
+    repeats: int  # repetitions of every short timing
 
     def measure(self) -> dict[str, Measured]:
-        """Rates of the device, and grid, geodesics and training, by the keys of the metrics."""
-        geometry = Rates.of(self.device, self.device.geometry, self.repeats, 1)
-        grid, of_grid = self.grid(geometry)
-        of_geodesics = self.geodesics(grid, geometry)
-        of_training, training = self.training()
+        """Times and rates of grid, geodesics and training."""
+        grid, of_grid = self.grid()
         return {
-            "rates": {
-                "geometry_gflops": geometry.operations / 1e9,
-                "training_gflops": training.operations / 1e9,
-                "copied_gb_per_second": geometry.bytes / 1e9,
-            },
             "christoffel": of_grid,
-            "geodesics": of_geodesics,
-            "training": of_training,
+            "geodesics": self.geodesics(grid),
+            "training": self.training(),
         }
 
-    def grid(self, rates: Rates) -> tuple[Grid, Measured]:
+    def grid(self) -> tuple[Grid, Measured]:
         """Timing of one grid of ln sqrt(g) and Christoffel symbol, computed from the network."""
         device, nodes = self.device, self.parameters.christoffel.resolution
         positions = uniform_nodes(nodes, device.place, device.geometry)
         wavelengths = on_device(self.series.wavelengths, device.reference, torch.float64)
         metric = self.learned.metric(device.reference)[0]
-
-        def source() -> ChebyshevSource:
-            return ChebyshevSource.of(
-                metric, wavelengths, tolerance=EXPANSION_ERROR, largest_degree=MOST_TERMS
-            )
-
-        def measured(call: Callable[[], object]) -> Quartiles:
-            return time_calls(call, self.repeats, device.synchronise)
-
-        expanded = source()
-        degree = len(expanded.coefficients[0])
-        work = grid_work(nodes, len(wavelengths), degree, device.geometry.itemsize)
-        whole = measured(lambda: source().grid(0, positions))
-        evaluation = measured(lambda: expanded.grid(0, positions))
-        return expanded.grid(0, positions), {
-            "network_calls": expanded.calls,
+        source = ChebyshevSource.of(metric, wavelengths)
+        whole = self._timed(lambda: ChebyshevSource.of(metric, wavelengths).grid(0, positions))
+        evaluation = self._timed(lambda: source.grid(0, positions))
+        return source.grid(0, positions), {
+            "network_calls": source.calls,
             **_milliseconds("", whole),
             **_milliseconds("evaluation_", evaluation),
-            "floor_ms": 1e3 * work.floor(rates),
-            "ratio_to_floor": work.ratio(evaluation, rates),
         }
 
-    def geodesics(self, grid: Grid, rates: Rates) -> Measured:
+    def geodesics(self, grid: Grid) -> Measured:
         """Timing of all pairs of stations at every wavelength, with velocities and features."""
-        device, repeats = self.device, self.repeats
+        device = self.device
         wavelengths = on_device(self.series.wavelengths, device.place, device.geometry)
         stations = STATIONS[device.kind]
         positions = uniform_nodes(stations, device.place, device.geometry)
-        known = ClosedForm(grid).stations(positions, wavelengths)
+        joining = self._timed(ClosedForm(grid).stations(positions, wavelengths).every_path)
+        integrating = self._timed(lambda: ClosedForm(grid).stations(positions, wavelengths))
         rows = stations * (stations - 1) * len(wavelengths)
-        joining = time_calls(known.every_path, repeats, device.synchronise)
-        integrating = time_calls(
-            lambda: ClosedForm(grid).stations(positions, wavelengths), repeats, device.synchronise
-        )
-        work = paths_work(rows, device.geometry.itemsize)
         return {
             "rows": rows,
             "per_second": rows / joining.median,
             **_milliseconds("", joining),
             **_milliseconds("integration_", integrating),
-            "floor_ms": 1e3 * work.floor(rates),
-            "ratio_to_floor": work.ratio(joining, rates),
         }
 
-    def training(self) -> tuple[Measured, Rates]:
+    def training(self) -> Measured:
         """Timing of an epoch of path decoders, forward and backward, and of their predictions.
 
         As many levels and wavelengths take part as `MOST_TIMED` and `MOST_ROWS` allow.
         """
-        device, repeats = self.device, self.repeats
         levels, wide = self.series.signal.shape
-        folds = min(levels, MOST_TIMED)
-        pairs = len(leave_one_out(levels)[0].training_pairs)
-        wavelengths = max(1, min(wide, MOST_ROWS // (folds * pairs)))
-        epoch, run, features = self.epoch(folds, wavelengths)
-        block = self._block(wavelengths).model_copy(update={"epochs": 1})
-        decoders, _ = PathDecoders.fit(self.series, features, block, run)
-        gpu: Sampled = {}
-        if device.kind == "cuda":
-            some = block.model_copy(update={"epochs": round(SAMPLED_SECONDS / epoch.median)})
-            with sampled() as gpu:
-                PathDecoders.fit(self.series, features, some, run)
-        predicting = time_calls(
-            lambda: decoders.predict_left_out(run.folds, self.series, features),
-            repeats,
-            device.synchronise,
-        )
-        rates = Rates.of(device, device.products, repeats, profile_of(device.place).batches)
-        rows = pairs * wavelengths
-        work = training_work(folds, rows, DECODER_SIZES, device.products.itemsize)
-        return {
-            "models": folds,
-            "rows": rows,
-            "trained_per_second": folds * rows / epoch.median,
-            **self._passes(PathDecoding.of(self.series, features, block, run), run),
-            **gpu,
-            "predicted_per_second": folds * (levels - 1) * wavelengths / predicting.median,
-            **_milliseconds("epoch_", epoch),
-            "prediction_ms": 1e3 * predicting.median,
-            "floor_ms": 1e3 * work.floor(rates),
-            "ratio_to_floor": work.ratio(epoch, rates),
-        }, rates
-
-    def _passes(self, objective: PathDecoding, run: TrainingRun) -> Measured:
-        """Timing of the forward and the backward pass of one batch: of a core, or of the GPU."""
-        device, footprint = run.device, objective.footprint(run.device)
-        batch = batches_of(run, footprint)[0]
-        prepared = objective.prepare(batch, run)
-        (network, _), calls = prepared.networks[0], PASSES[device.kind]
-
-        def both() -> None:
-            for tensor in network.parameters:
-                tensor.grad = None
-            prepared.loss().sum().backward()
-
-        def seconds(call: Callable[[], object]) -> float:
-            once, repeats = _as_trained(call, device), self.repeats
-
-            def several() -> None:
-                for _ in range(calls):
-                    once()
-
-            return time_calls(several, repeats, device.synchronise).median / calls
-
-        with fast_products(device.place, tf32=device.rounding == "tf32"):
-            forward, whole = seconds(prepared.loss), seconds(both)
-        return {
-            "pass_rows": footprint.rows * batch.source.numel(),
-            "forward_ms": 1e3 * forward,
-            "backward_ms": 1e3 * (whole - forward),
-        }
-
-    def epoch(
-        self, folds: int, wavelengths: int
-    ) -> tuple[Quartiles, TrainingRun, Float[np.ndarray, "1 fold pair training feature"]]:
-        """Seconds of an epoch of the decoders of some folds; their run and their features."""
-        run = TrainingRun(leave_one_out(len(self.series.concentrations))[:folds], 1, self.device)
-        features = self.features_at(training_wavelengths(len(self.series.axis), wavelengths))
-        block, repeats = self._block(wavelengths), self.repeats
-        return time_training(self.series, features, block, run, repeats), run, features
-
-    def features_at(
-        self, chosen: Int[np.ndarray, "training"]
-    ) -> Float[np.ndarray, "member fold pair training feature"]:
-        """Features of the geodesics of the first member, at some wavelengths by their indices."""
-        first = LearnedMetrics(
-            self.learned.network[: len(self.learned.charts)], self.learned.charts
-        )
-        return path_features(first, self.series, chosen)
-
-    def _block(self, wavelengths: int) -> DecodersParameters:
-        return self.parameters.decoders.model_copy(
+        run = TrainingRun(leave_one_out(levels)[: min(levels, MOST_TIMED)], 1, self.device)
+        models, pairs = len(run.folds), len(run.folds[0].training_pairs)
+        wavelengths = max(1, min(wide, MOST_ROWS // (models * pairs)))
+        block = self.parameters.decoders.model_copy(
             update={"wavelengths": wavelengths, "members": 1}
         )
+        features = path_features(
+            first_member(self.learned), self.series, training_wavelengths(wide, wavelengths)
+        )
+        epoch = time_training(self.series, features, block, run, self.repeats)
+        once = block.model_copy(update={"epochs": 1})
+        decoders, _ = PathDecoders.fit(self.series, features, once, run)
+        predicting = self._timed(
+            lambda: decoders.predict_left_out(run.folds, self.series, features)
+        )
+        rows = pairs * wavelengths
+        return {
+            "models": models,
+            "rows": rows,
+            "trained_per_second": models * rows / epoch.median,
+            "predicted_per_second": models * (levels - 1) * wavelengths / predicting.median,
+            **_milliseconds("epoch_", epoch),
+            "prediction_ms": 1e3 * predicting.median,
+        }
+
+    def _timed(self, call: Callable[[], object]) -> Quartiles:
+        return time_calls(call, self.repeats, self.device.synchronise)
+
+
+def first_member(learned: LearnedMetrics) -> LearnedMetrics:
+    """The metrics of the first member of every fold."""
+    return LearnedMetrics(learned.network[: len(learned.charts)], learned.charts)
 
 
 def time_training(
@@ -248,22 +152,6 @@ def time_training(
     seconds(SHORT_TRAINING)  # warm-up
     pairs = [(seconds(SHORT_TRAINING), seconds(SHORT_TRAINING + more)) for _ in range(repeats)]
     return Quartiles.of([(long - short) / more for short, long in pairs])
-
-
-def _as_trained(call: Callable[[], object], device: Device) -> Callable[[], object]:
-    """A computation as a training launches it: on CUDA as a captured graph."""
-    if not profile_of(device.place).captured:
-        return call
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(WARM_UP):
-            call()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        call()
-    return graph.replay
 
 
 def _milliseconds(prefix: str, seconds: Quartiles) -> Measured:

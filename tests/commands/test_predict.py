@@ -78,7 +78,7 @@ def test_files_have_the_numbers_of_the_model(trained, uncalibrated, tmp_path, na
     else:
         found = SpectralModel.read(root / "data").predict(np.array(WANTED))
         computed = {"signal": found.spectra, "std": found.deviation}
-        assert "std: what members, sources and kinds of decoders disagree by" in result.stdout
+        assert "std: what members and sources disagree by" in result.stdout
     written, beyond = numbers(out)
     assert (set(written), beyond) == (set(computed), [False, False, True])
     for part, values in computed.items():

@@ -99,7 +99,7 @@ def refused(address, folder, match):
 def checked_grids(path, engine):
     metric = LEARNED.metric(CPU)
     source, options = DirectSource(metric, WAVELENGTHS), {"engine": engine, "every": True}
-    options["check"] = GridCheck(metric, WAVELENGTHS, 5, 1.0)
+    options["check"] = GridCheck(metric, WAVELENGTHS, 1.0)
     return write_grids(path, source.grid, nodes(60), LEARNED, SERIES, **options)
 
 
@@ -185,9 +185,7 @@ def test_grids_and_geodesics_have_the_bytes_of_one_process(address, tmp_path, mo
     assert len(contents(tmp_path / "here")) > 10
     assert contents(tmp_path / "here-solved") == contents(tmp_path / "there-solved")
     assert summaries["here"] == summaries["there"]
-    for one, other in zip(*checked.values(), strict=True):
-        assert one[2:] == other[2:]
-        assert all(torch.equal(*pair) for pair in zip(one[:2], other[:2], strict=True))
+    assert checked["here"] == checked["there"]
 
 
 def trained(engine, reported):

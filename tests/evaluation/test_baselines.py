@@ -269,22 +269,6 @@ def test_the_baseline_of_a_fold_is_chosen_without_its_spectrum(fold):
     assert after != before
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 9])
-def test_pchip_of_many_series_is_that_of_each(count):
-    random, many = np.random.default_rng(count), 40
-    positions = np.sort(random.uniform(size=(many, count)), axis=1)
-    spectra = random.normal(size=(many, count, 7))
-    spectra[:10, :, 0] = 1  # flat
-    spectra[10:20] = spectra[10:20].cumsum(axis=1).round()  # with equal neighbours
-    targets = np.append(random.uniform(-0.5, 1.5, many - 2), positions[[-2, -1], [0, -1]])
-    expected = [
-        PchipInterpolator(*known)(target)
-        for *known, target in zip(positions, spectra, targets, strict=True)
-    ]
-    found = baselines.pchip_at(positions, spectra, targets)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-
-
 def of_every_rank(positions, spectra, target):
     """Predictions at a target by PCHIP of 1, 2, ... singular vectors."""
     centre = spectra.mean(axis=0)

@@ -77,16 +77,6 @@ def test_a_row_has_the_scores_of_what_a_method_says_and_no_others():
     assert found == pytest.approx(expected)
 
 
-def test_bands_include_their_edges_and_nothing_else():
-    measured = np.tile([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], (6, 1))
-    predicted = measured + np.array([9.0, 0.0, 0.0, 1.0, 9.0, 9.0])
-    found = Evaluation(replace(SERIES, axis=np.arange(6.0), signal=measured), predicted)
-    scores = found.bands({"a": (1.0, 3.0), "b": (0.5, 2.5)})
-    assert list(scores) == ["a"]  # b covers two wavelengths
-    assert scores["a"]["rmse"] == pytest.approx((1 / 3) ** 0.5)
-    assert scores["a"]["pooled_r2"] == pytest.approx(1 - 3 / 56)  # SST = 56 / 3, SSE = 1
-
-
 def test_all_classical_methods_answer_and_the_chosen_one_is_that_of_each_fold():
     reported = []
     found = classical(SERIES, reported.append)

@@ -1,7 +1,5 @@
-import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -10,22 +8,17 @@ from geonode.geometry.grid import Grid
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.verification import (
-    CHECK_WAVELENGTHS,
     GridCheck,
     arc_length,
-    error_statistics,
-    metric_statistics,
     network_errors,
 )
 from tests.geometry.closed_forms import (
     KNOWN,
     DirectSource,
     FormulaField,
-    exponential,
     nodes,
     random_metric,
 )
-from tests.geometry.closed_forms import grid_of as exact_grid_of
 from tests.geometry.precision import NoWideningMove
 
 METRIC = random_metric(61, 2.0)
@@ -126,44 +119,24 @@ def grid():
     return DirectSource(SHARP, MANY).grid(0, nodes(400))
 
 
-def check_grid(grid, positions=10, model=0, tolerance=1.0, wavelengths=MANY):
-    return GridCheck(SHARP, wavelengths, positions, tolerance)(model, grid)
-
-
-def test_statistics_of_errors_against_numpy():
-    generator = torch.Generator().manual_seed(0)
-    sizes = ((7, 5), (40,), (1, 1, 2))
-    errors = [torch.randn(size, generator=generator).double() for size in sizes]
-    magnitude = np.abs(np.concatenate([error.numpy().ravel() for error in errors]))
-    expected = {
-        "max": magnitude.max(),
-        "rms": np.sqrt(np.mean(magnitude**2)),
-        "median": np.median(magnitude),
-        "q99": np.quantile(magnitude, 0.99),
-    }
-    assert error_statistics(errors) == pytest.approx(expected, rel=1e-14)
-    not_a_number = error_statistics([torch.tensor([1.0, np.nan])])
-    assert all(np.isnan(value) for value in not_a_number.values())
+def check_grid(grid, model=0, tolerance=1.0, wavelengths=MANY):
+    return GridCheck(SHARP, wavelengths, tolerance)(model, grid)
 
 
 def test_an_exact_grid_has_the_errors_of_its_lookup_only(grid):
-    found = check_grid(grid, 100)
-    for error, bound in zip(found[:2], (1e-10, 1e-7), strict=True):
-        assert error.shape == (106, CHECK_WAVELENGTHS)
-        assert bound / 100 < error.abs().max() <= bound
+    for error, bound in zip(check_grid(grid), (1e-10, 1e-7), strict=True):
+        assert bound / 100 < error <= bound
     other = DirectSource(SHARP, MANY).grid(2, nodes(400))
-    assert check_grid(other, model=2).symbol.abs().max() <= 1e-7
+    assert check_grid(other, model=2).symbol <= 1e-7
     with pytest.raises(GeometryError, match="lookups of model 2 are off"):
         check_grid(grid, model=2, tolerance=1e-3)
 
 
 def test_errors_of_known_size_are_seen(grid):
-    exact = check_grid(grid)
-    wrong = check_grid(Grid(grid.positions, grid.log_sqrt + 1e-3, grid.symbol - 2e-2))
+    found = check_grid(Grid(grid.positions, grid.log_sqrt + 1e-3, grid.symbol - 2e-2))
     # The cubic of ln sqrt(g) bends with its slopes, by at most 2e-2 h / 4 inside a cell.
-    shift = wrong.log_sqrt - exact.log_sqrt
-    np.testing.assert_allclose(shift, 1e-3, rtol=0, atol=2e-2 * (2 / 399) / 4)
-    np.testing.assert_allclose(wrong.symbol - exact.symbol, -2e-2, rtol=1e-10)
+    assert found.log_sqrt == pytest.approx(1e-3, abs=2e-2 * (2 / 399) / 4)
+    assert found.symbol == pytest.approx(2e-2, abs=1e-7)
 
 
 @pytest.mark.parametrize("cell", [0, -1])
@@ -172,44 +145,23 @@ def test_an_error_in_a_cell_at_an_end_is_always_seen(grid, cell):
     symbol = grid.symbol.clone()
     symbol[cell] += 1e-2
     wrong = Grid(grid.positions, grid.log_sqrt, symbol)
-    assert check_grid(wrong, 1).symbol.abs().max() > 5e-3
     with pytest.raises(GeometryError, match=r"more than christoffel\.tolerance, 0\.005"):
-        check_grid(wrong, 1, tolerance=5e-3)
+        check_grid(wrong, tolerance=5e-3)
 
 
 def test_a_resolution_that_misses_the_tolerance_is_refused_and_one_that_suffices_named():
     source, tolerance = DirectSource(SHARP, MANY), 1e-6
     with pytest.raises(GeometryError, match=r"resolution: found 20, expected about \d+ ") as error:
-        check_grid(source.grid(0, nodes(20)), 500, tolerance=tolerance)
+        check_grid(source.grid(0, nodes(20)), tolerance=tolerance)
     enough = int(str(error.value).split("about ")[1].split()[0])
     assert 50 < enough < 400
-    check_grid(source.grid(0, nodes(round(1.3 * enough))), 500, tolerance=tolerance)
+    check_grid(source.grid(0, nodes(round(1.3 * enough))), tolerance=tolerance)
     with pytest.raises(GeometryError, match="resolution"):
-        check_grid(source.grid(0, nodes(enough // 3)), 500, tolerance=tolerance)
+        check_grid(source.grid(0, nodes(enough // 3)), tolerance=tolerance)
 
 
 def test_few_wavelengths_and_a_float32_grid(grid):
     few = grid.at_wavelengths(torch.arange(3))
     single = Grid(few.positions.float(), few.log_sqrt.float(), few.symbol.float())
     with NoWideningMove():
-        found = check_grid(single, 20, wavelengths=MANY[:3].float())
-    assert found.log_sqrt.shape == (26, 3)
-    assert found.log_sqrt.dtype == torch.float64
-    assert found.log_sqrt.abs().max() <= 1e-6
-
-
-@pytest.mark.parametrize("a", [0.7, -1.2])
-def test_statistics_of_an_exponential_against_closed_forms(a):
-    found = check_grid(exact_grid_of([exponential(a)] * 40, nodes(2001)), tolerance=10.0)
-    mean = math.sinh(2 * a) / (2 * a)
-    assert found.lowest == pytest.approx(math.exp(-2 * abs(a)), rel=1e-14)
-    assert found.highest == pytest.approx(math.exp(2 * abs(a)), rel=1e-14)
-    assert found.variance == pytest.approx(math.sinh(4 * a) / (4 * a) - mean**2, rel=1e-5)
-    assert found.roughness == pytest.approx(a**2, rel=1e-13)
-
-
-def test_several_members_share_one_range_and_mean(grid):
-    one = check_grid(grid)._replace(lowest=0.5, highest=2.0, variance=0.1, roughness=1.0)
-    other = one._replace(lowest=0.7, highest=3.0, variance=0.2, roughness=3.0)
-    expected = {"lowest": 0.5, "highest": 3.0, "variance": 0.15, "roughness": 2.0}
-    assert metric_statistics([one, other]) == pytest.approx(expected, rel=1e-15)
+        assert check_grid(single, wavelengths=MANY[:3].float()).log_sqrt <= 1e-6

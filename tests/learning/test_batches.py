@@ -9,7 +9,6 @@ from geonode.compute import profile
 from geonode.compute.device import Device
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning import objective
 from geonode.learning.batches import (
     Batch,
     Footprint,
@@ -120,13 +119,6 @@ def decoders(device=None, report=silent):
     return trained_decoders(TrainingRun(OUTER, MEMBERS, device, report=report), 11, epochs=EPOCHS)
 
 
-def assert_rounding_alone(found, expected):
-    for one, other in zip(found, expected, strict=True):
-        # Adam divides by the root of a squared gradient, so that a gradient that is rounding
-        # alone still moves a weight; 1e-9 is 1e6 roundings and 1e-7 of a step's size.
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
-
-
 def test_the_number_of_cores_changes_not_a_bit(rows, monkeypatch):
     rows(150)  # so that there is work for several
     results = []
@@ -134,36 +126,6 @@ def test_the_number_of_cores_changes_not_a_bit(rows, monkeypatch):
         monkeypatch.setattr(profile, "usable_cores", lambda cores=cores: cores)
         results.append([*trained_metrics(run(LEVELS, 2)), *decoders(CPU)])
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
-
-
-def short_of_memory(monkeypatch, most):
-    """Training on a card that has memory for some models at once; how many are tried."""
-    tried, plain = [], objective.train
-
-    def train(groups, *given, **options):
-        tried.append(groups[0][0].models)
-        if tried[-1] > most:
-            options["report"](3)  # steps that are done once more
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return plain(groups, *given, **options)
-
-    monkeypatch.setattr(objective, "train", train)
-    return tried
-
-
-def test_a_card_short_of_memory_trains_less_at_once(rows, monkeypatch, caplog):
-    rows(10**9)
-    reported, whole = [], decoders()
-    tried = short_of_memory(monkeypatch, 4)
-    halved = decoders(report=reported.append)
-    done = [models for models in tried if models <= 4]
-    assert sum(done) == MEMBERS * len(OUTER)
-    assert len(caplog.messages) == len(tried) - len(done) > 1
-    assert sum(reported) == EPOCHS * MEMBERS * len(OUTER)
-    assert_rounding_alone(halved, whole)
-    short_of_memory(monkeypatch, 0)
-    with pytest.raises(TrainingError, match=r"no memory for member 0 of the fold"):
-        decoders()
 
 
 # targets

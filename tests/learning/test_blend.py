@@ -18,8 +18,8 @@ from geonode.learning.blend import (
     training_steps,
 )
 from geonode.learning.context import NestedRuns
-from geonode.learning.inner_predictions import PROBABILITIES, residual_and_factors
 from geonode.learning.predicted import Decoders, Predicted
+from geonode.posterior.prior import PROBABILITIES
 from geonode.storage.weights import read_weights, write_weights
 from tests.learning.series import cpu, decoder_parameters, flat_features, left_out, series
 
@@ -158,9 +158,7 @@ def test_without_inner_folds_or_with_few_levels_the_posterior_counts_alone(level
 # one kind
 
 
-@pytest.mark.parametrize(
-    ("kind", "members"), [("path", 1), ("path", 0), ("posterior", 1), ("posterior", 0)]
-)
+@pytest.mark.parametrize(("kind", "members"), [("path", 1), ("path", 0), ("posterior", 0)])
 def test_a_kind_alone_has_all_the_weight(kind, members):
     blend, features = fitted(kind, members)
     np.testing.assert_array_equal(blend.weights, np.ones((LEVELS + 1, 1)))
@@ -171,8 +169,9 @@ def test_a_kind_alone_has_all_the_weight(kind, members):
     np.testing.assert_allclose(
         fitted()[0].only(kind).left_out(SERIES, features).spectra, spectra, rtol=1e-6
     )
-    if (kind, members) == ("path", 0):
-        assert (blend.calibration, found.half_width) == (None, None)
+    assert blend.has_intervals == (kind == "posterior")
+    if kind == "path":
+        assert found.half_width is None
         assert found.band[0] == "standard deviation"
         np.testing.assert_array_equal(found.band[1], found.deviation)
     else:
@@ -188,52 +187,10 @@ def test_every_value_of_the_parameter_names_decoders():
     assert {kind for parts in BLENDS.values() for kind in parts} == set(KINDS)
 
 
-# intervals
-
-
-@pytest.mark.parametrize(
-    ("levels", "folds"),
-    [
-        (5, {2: [0, 1, 3, 4], 0: [1, 2, 3, 4], 4: [0, 1, 2, 3], 5: [1, 2, 3]}),
-        (6, {2: [1, 3, 4], 0: [2, 3, 4], 5: [1, 2, 3], 6: [1, 2, 3, 4]}),
-    ],
-)
-def test_intervals_are_calibrated_on_what_is_left_out_inside(known_errors, levels, folds):
-    """Levels that judge inside of a fold; all that it knows judge outside.
-
-    Two that are inside are too few to judge, three are not. Of five levels, fold 2 knows 0, 1, 3
-    and 4, of which 1 and 3 are inside. The last fold knows all, of which 1, 2 and 3 are inside.
-    """
-    error = np.random.default_rng(0).normal(size=(levels + 1, levels))
-
-    def of_pair(fold, target):
-        (other,) = [*(level for level in fold.left_out if level != target)] or [levels]
-        return error[other, target]
-
-    known_errors({"path": of_pair}, deviation=0.3)
-    measured = series(levels, WAVELENGTHS)
-    blend, features, *_ = fit(measured, "path")
-    found, calibration = blend.left_out(measured, features), blend.calibration
-    for fold, inside in folds.items():
-        every = [level for level in range(levels) if level != fold]
-        for side, judges in enumerate((inside, every)):
-            errors = np.repeat(error[fold, judges][:, None], WAVELENGTHS, axis=1)
-            expected = residual_and_factors(errors, np.full_like(errors, 0.3))
-            np.testing.assert_allclose(calibration.residual[fold, side], expected[0])
-            np.testing.assert_allclose(calibration.factors[fold, side], expected[1])
-    for fold, side in ((0, 1), (1, 0), (2, 0), (levels - 1, 1)):
-        scale = np.sqrt(0.3**2 + calibration.residual[fold, side])
-        np.testing.assert_allclose(found.scale[fold], scale)
-        expected = np.outer(calibration.factors[fold, side], scale)
-        np.testing.assert_allclose(found.half_width[:, fold], expected)
-
-
 # artifact
 
 
-@pytest.mark.parametrize(
-    ("kind", "members"), [("blend", 1), ("path", 1), ("path", 0), ("posterior", 0)]
-)
+@pytest.mark.parametrize(("kind", "members"), [("blend", 1), ("path", 0), ("posterior", 0)])
 def test_what_is_written_is_read_bit_for_bit(kind, members, tmp_path):
     blend, features = fitted(kind, members)
     blend.write(tmp_path / "decoders.safetensors")
@@ -242,8 +199,8 @@ def test_what_is_written_is_read_bit_for_bit(kind, members, tmp_path):
     found, expected = (b.left_out(SERIES, features) for b in (again, blend))
     np.testing.assert_array_equal(found.spectra, expected.spectra)
     np.testing.assert_array_equal(found.deviation, expected.deviation)
-    assert (found.half_width is None) == ((kind, members) == ("path", 0))
-    if found.half_width is not None:
+    assert (found.half_width is None) == (kind == "path")
+    if kind != "path":
         np.testing.assert_array_equal(found.half_width, expected.half_width)
     again.write(tmp_path / "again.safetensors")
     contents = [(tmp_path / f"{name}.safetensors").read_bytes() for name in ("decoders", "again")]
@@ -261,8 +218,7 @@ def test_what_holds_no_decoders_is_refused(written):
     with pytest.raises(MissingArtifactError, match="absent"):
         Blend.read(written.with_name("absent.safetensors"))
     tensors, metadata = read_weights(written)
-    calibrated = ("residual", "factors")
-    for name in ("kinds", "weights", "training", "path/matrix", *calibrated):
+    for name in ("kinds", "weights", "training", "path/matrix"):
         parts = [{k: v for k, v in part.items() if k != name} for part in (tensors, metadata)]
         write_weights(written, *parts)
         absent = name.split("/")[-1]

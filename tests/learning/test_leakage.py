@@ -10,7 +10,7 @@ from geonode.learning.blend import BLENDS, KINDS, fit_blend
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, leave_two_out, training_wavelengths
 from geonode.learning.inner_predictions import InnerPredictions
-from geonode.learning.metric_learning import LEAKING, LEARNING, learn
+from geonode.learning.metric_learning import LEARNING, learn
 from geonode.learning.path_features import features_to, path_features
 from tests.learning.series import (
     TRAINING_WAVELENGTHS,
@@ -114,7 +114,7 @@ def changed(before, after, fold):
     }
 
 
-TIGHT = [name for name in LEARNING if name not in LEAKING]
+TIGHT = [name for name in LEARNING if name != "shared"]
 EVERY_FIT = [(metric, name) for name in TIGHT] + [(decode, name) for name in KINDS]
 EVERY_WAY = pytest.mark.parametrize(
     ("fit", "name"), EVERY_FIT, ids=[f"{fit.__name__}-{name}" for fit, name in EVERY_FIT]
@@ -142,17 +142,16 @@ def test_a_fold_is_fitted_though_what_it_leaves_out_is_not_known(fit, name):
     assert_fold_is_untouched(clean, unknown, alone[0])
 
 
-@pytest.mark.parametrize("name", LEAKING)
 @BOTH_RUNS
-def test_what_is_said_to_leak_does(name, folds):
-    before, after = (metric(name, change, folds) for change in (measured(), noise(1)))
+def test_what_is_said_to_leak_does(folds):
+    before, after = (metric("shared", change, folds) for change in (measured(), noise(1)))
     assert all(changed(before, after, fold) for fold in folds)
 
 
 # from spectra to intervals
 
 
-def whole(kind, measured, monkeypatch):
+def whole(measured, monkeypatch):
     """All that learning produces of a series, each with the fold or the inner fold first.
 
     The outer and the inner parts are apart: of the latter, metrics, geodesics and predictions.
@@ -170,16 +169,12 @@ def whole(kind, measured, monkeypatch):
         enter(entered, place, folds, decoders, features)
         if folds == runs.inner.folds:
             at = tuple(np.array([fold.left_out for fold in folds]).T)
-            said = [
-                part[place][at[::turn]]
-                for part in (entered.predicted, entered.deviation)
-                for turn in (1, -1)
-            ]
-            inside[BLENDS[kind][place]] = torch.from_numpy(np.stack(said, axis=1))
+            said = [entered.predicted[place][at[::turn]] for turn in (1, -1)]
+            inside[BLENDS["blend"][place]] = torch.from_numpy(np.stack(said, axis=1))
 
     with monkeypatch.context() as patch:
         patch.setattr(InnerPredictions, "enter", spy)
-        parameters = decoder_parameters(kind=kind, **SETTINGS)
+        parameters = decoder_parameters(kind="blend", **SETTINGS)
         blend, _ = fit_blend(measured, features, inner_features, parameters, runs)
     outer = {f"metric: {name}": part for name, part in of_metrics(learned).items()}
     for name, decoders in blend.decoders.items():
@@ -194,11 +189,6 @@ def whole(kind, measured, monkeypatch):
         "deviation": torch.from_numpy(predicted.deviation),
         "half width": torch.from_numpy(predicted.half_width.swapaxes(0, 1)),
     }
-    if kind == "path":  # a posterior says itself how far off it may be
-        arrays = blend.calibration._asdict().items()
-        outer |= {name: torch.from_numpy(array) for name, array in arrays}
-    else:
-        assert blend.calibration is None
     inside |= {f"metric: {name}": part for name, part in of_metrics(learned.inner).items()}
     inside["features"] = torch.from_numpy(inner_features).transpose(0, 1)
     return outer, inside, runs
@@ -209,9 +199,7 @@ def anywhere(measured, learned, blend):
     places = np.array([0.5, 1.3]) * measured.concentrations[[1, -1]]
     said = []
     for fold in OUTER[: len(NOISE)]:
-        features = None
-        if "path" in blend.decoders:
-            features = features_to(learned, fold, measured, places, blend.training)
+        features = features_to(learned, fold, measured, places, blend.training)
         predicted = blend.predict(fold, measured, places, features)
         curve = Curve.of(measured, fold)
         numbers = (
@@ -219,29 +207,24 @@ def anywhere(measured, learned, blend):
             curve.covariances.log_determinant,
             curve.novelty.square,
         )
-        parts = (predicted.scale, *map(np.asarray, numbers))
+        parts = (predicted.deviation, *map(np.asarray, numbers))
         said.append(np.concatenate([part.ravel() for part in parts]))
     return np.stack(said)
 
 
-EVERY_PREDICTION = {"spectra", "deviation", "half width", "anywhere"}
-BY_EVIDENCE = {
-    "blend": EVERY_PREDICTION | {"weights"},
-    "path": EVERY_PREDICTION | {"residual", "factors"},
-}
+BY_EVIDENCE = {"spectra", "deviation", "half width", "anywhere", "weights"}
 """What every other fold makes of a spectrum."""
 
 
-@pytest.mark.parametrize("kind", [pytest.param("blend", marks=pytest.mark.slow), "path"])
-def test_from_the_spectra_to_the_intervals_nothing_leaks(kind, monkeypatch):
-    outer, inside, runs = whole(kind, measured(), monkeypatch)
-    assert BY_EVIDENCE[kind] < outer.keys()
-    assert inside.keys() & KINDS.keys() == {*BLENDS[kind]}
-    of_inner = {*BLENDS[kind], "features"}
+def test_from_the_spectra_to_the_intervals_nothing_leaks(monkeypatch):
+    outer, inside, runs = whole(measured(), monkeypatch)
+    assert outer.keys() > BY_EVIDENCE
+    assert inside.keys() & KINDS.keys() == {*BLENDS["blend"]}
+    of_inner = {*BLENDS["blend"], "features"}
     for k in NOISE:
-        after, after_inside, _ = whole(kind, noise(k), monkeypatch)
+        after, after_inside, _ = whole(noise(k), monkeypatch)
         for before, other, folds, by_evidence in (
-            (outer, after, runs.outer.folds, BY_EVIDENCE[kind]),
+            (outer, after, runs.outer.folds, BY_EVIDENCE),
             (inside, after_inside, runs.inner.folds, of_inner),
         ):
             for fold in folds:

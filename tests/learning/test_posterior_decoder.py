@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
-import torch
 
 from geonode.errors import TrainingError
 from geonode.learning.folds import leave_one_out, leave_two_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
-from geonode.posterior.metric_posterior import MetricPosterior
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from tests.learning.series import series
 
@@ -70,22 +68,3 @@ def test_left_out_levels_are_predicted_as_by_each_fold_alone(levels, folds_of):
             # The networks compute with seven digits.
             atol = 1e-5 * np.abs(expected).max()
             np.testing.assert_allclose(part, expected, rtol=1e-4, atol=atol)
-
-
-def test_folds_too_many_for_the_memory_of_a_device_are_halved(monkeypatch):
-    whole, sizes = MetricPosterior.of, []
-
-    def fitted(levels, spectra, prior):
-        sizes.append(len(levels))
-        if len(levels) > 2:
-            raise torch.OutOfMemoryError("none left")
-        return whole(levels, spectra, prior)
-
-    folds = leave_one_out(LEVELS)[:-1]
-    targets = np.linspace(LOW, HIGH, LEVELS)[:, None]
-    monkeypatch.setattr(MetricPosterior, "of", fitted)
-    found = PosteriorDecoders(packaged_prior()).predict_at(folds, SERIES, targets)
-    assert sizes == [6, 3, 1, 2, 3, 1, 2]
-    for fold, target, one in zip(folds, targets, found, strict=True):
-        expected = predict(fold=fold, targets=target).spectra
-        np.testing.assert_allclose(one.spectra, expected, atol=1e-5 * np.abs(expected).max())

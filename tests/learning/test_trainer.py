@@ -7,7 +7,7 @@ import torch
 from geonode.config import TrainingParameters
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning import monitor
+from geonode.learning import trainer
 from geonode.learning.trainer import history_csv, train
 from tests.learning.series import TRAINING, decoder_parameters
 
@@ -118,19 +118,17 @@ def test_a_parameter_that_is_not_finite_after_the_last_step_is_named():
         )
 
 
-def test_loss_rate_and_memory_are_said_while_it_runs_once_in_some_seconds(monkeypatch, caplog):
+def test_loss_rate_and_memory_are_said_while_it_runs(monkeypatch, caplog):
     caplog.set_level(logging.INFO, logger="geonode")
+    monkeypatch.setattr(trainer, "SECONDS_BETWEEN", 0.0)
     value = torch.full((2, 1, 1), 3.0).requires_grad_()
-    clock = iter(range(0, 1_000, 2))  # seconds; read once an epoch, and once more for a line
-    monkeypatch.setattr(monitor.time, "monotonic", clock.__next__)
-    monkeypatch.setattr(monitor.Monitor, "said", 0)
-    train(
-        [(Perceptron((value,), ()), 0.0)], lambda: value[:, 0].T ** 2, parameters(epochs=5), rows=60
-    )
-    (record,) = caplog.records
-    assert record.name == "geonode.learning.monitor"
-    said = "model 0 and 1 more: epoch 3, loss 9, 22 samples a second; resident memory "
-    assert record.getMessage().startswith(said)
+    groups = [(Perceptron((value,), ()), 0.0)]
+    train(groups, lambda: value[:, 0].T ** 2, parameters(epochs=5), rows=60)
+    lines = [record.getMessage() for record in caplog.records]
+    for epoch, line in enumerate(lines, 1):
+        assert line.startswith(f"model 0 and 1 more: epoch {epoch}, loss 9, ")
+        assert " samples a second; resident memory " in line
+    assert len(lines) == 5
 
 
 def test_every_model_has_its_history_in_the_table():

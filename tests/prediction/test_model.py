@@ -82,25 +82,13 @@ def test_no_concentration_is_refused(fast, wrong):
         fast.predict(np.array([3.0, wrong]))
 
 
-def test_standard_deviations_add_the_errors_of_leave_one_out_to_the_disagreement():
-    found = SpectralModel.learn(LEVELS, Y, AXIS, PATH)
-    predicted = found.predict(BETWEEN)
-    squares = (found.left_out().spectra - Y) ** 2
-    of_side = [squares[1:-1].mean(axis=0), squares.mean(axis=0)]
-    expected = predicted.deviation**2
-    expected += [of_side[0], of_side[0], of_side[0], of_side[1]]  # 60 is the highest level
-    np.testing.assert_allclose(predicted.scale**2, expected, rtol=1e-9)
-    alone = SpectralModel.learn(LEVELS, Y, AXIS, PATH | {"inner.members": 0}).predict(BETWEEN)
-    np.testing.assert_array_equal(alone.scale, alone.deviation)
-
-
 def test_inner_levels_change_nothing_that_is_predicted():
     few, every = (
         SpectralModel.learn(LEVELS, Y, AXIS, PATH | {"inner.levels": levels}).predict(BETWEEN)
         for levels in (2, None)
     )
     np.testing.assert_array_equal(few.spectra, every.spectra)
-    np.testing.assert_array_equal(few.scale, every.scale)
+    np.testing.assert_array_equal(few.deviation, every.deviation)
 
 
 def test_many_concentrations_are_predicted_as_one_by_one(fast, monkeypatch):
@@ -115,7 +103,7 @@ def test_many_concentrations_are_predicted_as_one_by_one(fast, monkeypatch):
         alone = fast.predict(many[[row]])
         np.testing.assert_allclose(signal[row], alone.spectra[0], rtol=1e-9)
         # A variance is a small difference of numbers near 1.
-        np.testing.assert_allclose(std[row], alone.scale[0], atol=1e-9)
+        np.testing.assert_allclose(std[row], alone.deviation[0], atol=1e-9)
 
 
 def test_a_level_left_out_is_as_if_it_had_not_been_measured(fast):

@@ -3,13 +3,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from scipy.stats import ttest_rel, wilcoxon
-from typer.testing import CliRunner
 
-from geonode.evaluation.evaluate import Job
 from geonode.parameters_file import read_parameters
 from geonode.posterior.charts import FAMILIES
 from geonode.posterior.metric_posterior import MetricPosterior
@@ -18,7 +15,6 @@ from geonode.posterior.smoothers import dictionary
 from geonode.prediction.model import SpectralModel
 from geonode.progress import silent
 from geonode.spectra.chart import Chart
-from geonode.storage.document import write_json
 from research import ablation
 from research.ablation import (
     BEST,
@@ -37,9 +33,6 @@ from research.ablation import (
 )
 from research.draws import Draws
 from research.simulated_series import simulate
-from stages.paths import DEVICE as DEVICE_FILE
-from stages.paths import METRICS
-from tests.evaluation.test_panel import write_series
 from tests.learning.series import cpu, series
 
 FILE = Path(__file__).parents[2] / "params.yaml"
@@ -203,38 +196,6 @@ def test_equal_errors_say_nothing(count):
     assert (found["ratio"], found["low"], found["high"]) == (1, 1, 1)
     assert math.isnan(found["p"])
     assert (found["series"], found["better"], found["worst"]) == (count, 0, 1)
-
-
-# the command
-
-
-def test_every_series_is_scored_by_all_and_the_networks_with_every_seed(project, monkeypatch):
-    jobs = []
-
-    def rows(job, report):
-        measured = isinstance(job, Job)
-        name, seed = (job.name, job.seed) if measured else (str(job), 0)
-        method = getattr(job.method, "__name__", "networks") if measured else "simulated"
-        jobs.append((method, name, seed))
-        origin = "measured" if measured else "simulated"
-        return [{"origin": origin, "series": name, "method": method, "seed": seed, "rmse": 1 / 3}]
-
-    monkeypatch.setattr(ablation, "rows_of_job", rows)
-    monkeypatch.setattr(ablation, "processes_for", lambda *_: 1)
-    write_json(DEVICE_FILE, DEVICE.describe())
-    (project / "series").mkdir()
-    for name in ("a", "b"):
-        write_series(project / f"series/{name}.csv")
-    result = CliRunner().invoke(ablation.app, ["--folder", "series", "--seeds", "2"])
-    assert result.exit_code == 0, result.output
-    expected = {(method, name, 0) for method in ("by_posteriors", "by_baselines") for name in "ab"}
-    expected |= {("networks", name, seed) for name in "ab" for seed in (0, 1)}
-    expected |= {("simulated", f"({levels}, 200)", 0) for levels in (4, 5, 6, 8, 12)}
-    assert set(jobs) == expected
-    assert len(jobs) == len(expected)
-    table = pd.read_csv(METRICS / "ablation.csv")
-    assert len(table) == len(jobs)
-    assert set(table.rmse) == {1 / 3}
 
 
 def test_measured_and_simulated_series_have_their_origin():

@@ -1,23 +1,94 @@
 """What is compared with the sequential method, without solving anything by it."""
 
 import json
-from dataclasses import asdict
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from geonode.compute.device import resolve
 from geonode.config import PrecisionParameters
-from geonode.storage.document import write_json
-from geonode.storage.record import Record
-from research import parity, sequential
-from stages.paths import METRICS, PIPELINE, RECORDS
-from stages.performance.kernels import Kernels
+from geonode.geometry.problem import ordered_pairs
+from geonode.parameters_file import default_parameters
+from geonode.spectra.chart import Chart
+from geonode.spectra.series import Series
+from research import sequential
+from research.published_method import SequentialSolver
+from research.sequential import MiddleFold
+from stages.paths import METRICS, PIPELINE
 from stages.performance.timing import Quartiles
-from tests.stages.conftest import assert_refused
-from tests.stages.performance.test_kernels import kernels, series_of
+from tests.geometry.small_series import small_metrics
 from tests.stages.test_benchmark import leave_run
+
+LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 60.0])
+WAVELENGTHS = 7
+
+
+def fold(epochs=30, wavelengths=2):
+    """Fold of a series whose features are those of quadrature on untrained metrics."""
+    axis = np.linspace(200, 800, WAVELENGTHS)
+    signal = np.log1p(LEVELS / 10)[:, None] * np.cos(axis / 300) + 0.1 * np.sin(LEVELS)[:, None]
+    series = Series.of_levels(LEVELS, axis, signal, Chart.of("linear", None, LEVELS), {})
+    device = resolve("cpu", PrecisionParameters(training="float64", geometry="float64"))
+    block = default_parameters({"decoders.epochs": epochs}).decoders
+    return MiddleFold.of(small_metrics(series), series, device, block, wavelengths)
+
+
+def test_the_sequential_way_is_timed_per_metric_call(monkeypatch):
+    here, solved, done, clock = fold(), [], [], [0.0]
+
+    def solve(solver, source, target, w):
+        solved.append((source, target, w))
+        solver.calls = 4
+        clock[0] += 4.0 if len(solved) <= 16 else 8.0  # 1 s a call, and 2 s in the second half
+        return SimpleNamespace(features=torch.tensor([target, 0.0, 0.0, 0.0, w]))
+
+    monkeypatch.setattr(SequentialSolver, "solve", solve)
+    monkeypatch.setattr(sequential.time, "perf_counter", lambda: clock[0])
+    walked, call = here.walk(done.append)
+    assert call == (1.5, 1.0, 2.0)
+    assert sum(done) == len(here.rows) == len(solved) == 4 * 4 * 2
+    x, w = here.series.positions, here.series.wavelengths
+    source, target = ordered_pairs(len(LEVELS))
+    pairs = [(a, b) for a, b in zip(x[source], x[target], strict=True) if a != x[2]]
+    assert solved == [(*ends, wave) for ends in pairs for wave in w[[0, -1]]]
+    kept = walked[0, 0][(source == 2).numpy()]
+    np.testing.assert_array_equal(kept, here.features[0, 2][(source == 2).numpy()][:, [0, -1]])
+    assert (walked[0, 0][(source != 2).numpy()][..., 1:4] == 0).all()
+
+
+def test_both_methods_walk_on_the_metric_of_the_fold(monkeypatch):
+    monkeypatch.setattr("research.published_method.STEPS", 6)
+    here = fold()
+    walked, _ = here.walk()
+    known, length = (here.features[0, k][:, [0, -1]] for k in (here.middle, 0)), 2
+    own, other = (np.abs(walked[0, 0] - features)[..., length].max() for features in known)
+    assert own < 1e-4  # six steps of order five
+    assert other > 1e-2
+
+
+@pytest.mark.parametrize("wavelengths", [1, 2])  # one is a feature that is constant
+def test_both_methods_learn_and_predict_the_same_from_the_same_paths(wavelengths):
+    here = fold(wavelengths=wavelengths)
+    found = here.parity(here.stored)
+    assert found.feature == 0
+    assert found.loss < 1e-6  # as torch adds as much to the norm of a gradient that it clips
+    assert found.prediction < 1e-6
+    assert found.r2 == pytest.approx(found.r2_sequential, abs=1e-6)
+    assert 0.3 < found.r2 < 1
+    assert fold(epochs=2, wavelengths=wavelengths).parity(here.stored).loss < 1e-12
+
+
+def test_other_paths_are_told():
+    here = fold()
+    walked = here.stored.copy()
+    walked[..., 2] += 0.01 * np.arange(2)  # length, at the second wavelength
+    found = here.parity(walked)
+    assert found.feature == pytest.approx(0.01, rel=1e-4)
+    assert found.loss > 1e-4
+    assert found.prediction > 1e-4
 
 
 def run():
@@ -28,14 +99,13 @@ def run():
 def timed(project, monkeypatch):
     """A project after a run, and timings of a device that is not there."""
     leave_run(project, monkeypatch, sequential, sequential)
-    call, agreement = Quartiles(2e-4, 1e-4, 4e-4), parity.Parity(1e-6, 2e-5, 3e-4, 0.9, 0.8)
+    call, agreement = Quartiles(2e-4, 1e-4, 4e-4), sequential.Parity(1e-6, 2e-5, 3e-4, 0.9, 0.8)
     fold = SimpleNamespace(
         rows=[(0, 0)] * 75,
         walk=lambda report: ("walked", call),
         parity=lambda walked: {"walked": agreement}[walked],
     )
-    monkeypatch.setattr(parity.MiddleFold, "of", lambda *_: fold)
-    monkeypatch.setattr(sequential, "published_work", lambda _: {"seconds": 100.0})
+    monkeypatch.setattr(sequential.MiddleFold, "of", lambda *_: fold)
 
 
 @pytest.mark.usefixtures("unchecked", "timed")
@@ -52,38 +122,6 @@ def test_the_speed_up_is_over_the_calls_of_the_publication():
             "speedup_q75": 4e-4 * calls / total,
         }
     )
-    assert found["published_work"]["speedup"] == pytest.approx(2e-4 * calls / 100)
     assert found["sequential"]["sample_geodesics"] == 75
     assert found["parity"]["prediction"] == 3e-4
     assert found["sequential"]["days_extrapolated"] == pytest.approx(2e-4 * calls / 86400)
-
-
-@pytest.mark.usefixtures("unchecked", "timed")
-@pytest.mark.parametrize(
-    ("values", "found"),
-    [
-        ({"whole": False}, "a resumed run"),
-        ({"conditions": {"machine": {}, "engine": {}}}, "another machine or engine"),
-    ],
-)
-def test_records_that_cannot_be_compared_are_refused(values, found):
-    path = RECORDS / "metric.json"
-    write_json(path, asdict(Record.read(path)) | values)
-    assert_refused(run(), f"metric.json: found the record of {found}", "--single-item metric")
-
-
-def test_the_work_of_the_publication_is_geometry_and_epochs_of_all_folds(monkeypatch):
-    asked = []
-
-    def epoch(_, folds, wavelengths):
-        asked.append((folds, wavelengths))
-        return Quartiles(2.0, 1.0, 4.0), None, None
-
-    monkeypatch.setattr(Kernels, "epoch", epoch)
-    monkeypatch.setattr(sequential, "EPOCHS", 3)
-    device = resolve("cpu", PrecisionParameters(training="float32", geometry="float64"))
-    found = sequential.published_work(kernels(series_of(5), device, christoffel__resolution=2000))
-    assert asked == [(5, 7)]
-    assert found["training_seconds"] == 3 * 2.0
-    assert found["seconds"] == found["geometry_seconds"] + 6.0
-    assert found["geometry_seconds"] > 0

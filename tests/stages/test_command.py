@@ -15,10 +15,10 @@ STAGES = {
     "generate": ["seed", "concentrations", "replicates", "wavelengths-start", "noise-detector"],
     "spectra": ["source", "chart", "kappa", "window", "missing", "concentration-unit"],
     "metric": ["members", "epochs", "memory-mb", "learning-rate", "preset", "inner-members"],
-    "christoffel": ["resolution", "largest-degree", "tolerance"],
+    "christoffel": ["resolution", "tolerance"],
     "geodesics": ["tolerance", "time-points"],
     "decoders": ["members", "epochs", "kind", "learning-rate", "preset", "inner-levels"],
-    "validate": ["bands"],
+    "validate": ["memory-mb"],
     "calibrate": ["method"],
     "report": [],
     "benchmark": ["repeats"],
@@ -58,7 +58,7 @@ def test_what_is_wrong_in_an_option_or_the_file_is_named(run, project, options, 
 def test_every_parameter_is_an_option_of_some_stage():
     fields = set(Parameters.model_json_schema()["properties"])
     blocks = {"device", "engine", "memory_mb", "precision", "inner", "preset", *STAGES}
-    assert fields == blocks - {"probe", "report"}
+    assert fields == blocks - {"probe", "report", "validate"}
     assert read_parameters(ROOT / "params.yaml").device == "auto"
 
 
@@ -119,7 +119,7 @@ def call(fails=None, options=()):
     [
         ("warning", []),
         ("info", ["stages", "stages"]),
-        ("debug", ["stages", "usage", "stages"]),
+        ("debug", ["stages", "progress", "stages"]),
     ],
 )
 def test_every_level_says_as_much_as_it_should(level, said, project):

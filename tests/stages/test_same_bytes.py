@@ -32,6 +32,9 @@ SMALL = {
 }
 """Parameters of a run of some seconds that writes a checkpoint in every epoch."""
 
+KILLED = ("spectra", "metric", "geodesics", "decoders")
+"""Stages of every kind: a folder of arrays at once and by parts, trainings."""
+
 ALL = "import runpy\n" + "\n".join(
     f"try:\n    runpy.run_module('stages.{name}', run_name='__main__')\n"
     "except SystemExit as end:\n    assert not end.code, end.code"
@@ -119,9 +122,11 @@ def finish(folder, name):
 def test_a_killed_stage_leaves_whole_outputs_or_none_and_the_next_run_writes_the_same(tmp_path):
     folder, moment = tmp_path / "project", random.Random(0)
     make(folder)
-    for name in STAGES:
+    for name in STAGES[: STAGES.index("validate")]:
         began = time.perf_counter()
         finish(folder, name)
+        if name not in KILLED:
+            continue
         seconds = time.perf_counter() - began
         whole = {path: made(folder, path) for path in outputs_of(name)}
         for path in whole:  # as DVC does before it runs a stage

@@ -42,12 +42,8 @@ def _shoot(
     problem: BoundaryValueProblem,
     parameters: GeodesicsParameters,
 ) -> Solution:
-    found = shoot(
-        *rows_of(closed_form, problem),
-        integrator(parameters),
-        tolerance=parameters.tolerance,
-        patience=parameters.patience,
-    )
+    rows = rows_of(closed_form, problem)
+    found = shoot(*rows, integrator(parameters), parameters.tolerance)
     pairs = len(problem.source)
     return Solution(*(getattr(found, part.name).reshape(pairs, -1) for part in fields(found)))
 

@@ -16,6 +16,9 @@ CORRECTIONS = 8
 """Largest number of corrections. A good guess takes three; eight suffice wherever Newton's method
 converges at all."""
 
+PATIENCE = 2
+"""Successive shots within the tolerance after which a row is left alone."""
+
 # Gauss-Legendre rule of order 6 on [0, 1]
 GUESS = tuple(zip((0.5 - 0.15**0.5, 0.5, 0.5 + 0.15**0.5), (5 / 18, 8 / 18, 5 / 18), strict=True))
 
@@ -25,14 +28,12 @@ def shoot(
     start: Float[Tensor, "row"],
     end: Float[Tensor, "row"],
     integrator: Integrator,
-    *,
     tolerance: float,
-    patience: int,
 ) -> Solution:
     """Find the first velocity of the path from `start` at time 0 to `end` at time 1.
 
     The guess is the closed form by a coarse rule. Newton's method corrects it: the miss is divided
-    by its derivative. A row that has arrived in `patience` successive shots, or whose end is not
+    by its derivative. A row that has arrived in `PATIENCE` successive shots, or whose end is not
     finite, is left alone from then on and costs nothing. Rows that do not arrive raise no error;
     `converged` tells.
 
@@ -42,7 +43,6 @@ def shoot(
         end: chart positions at time 1; no row may end where it starts.
         integrator: where paths arrive, and how that depends on their velocity.
         tolerance: largest miss of a row that has arrived, chart units.
-        patience: successive shots that must arrive.
     """
     with torch.no_grad():
         v0, residual = _guess(field, start, end), torch.full_like(start, torch.nan)
@@ -58,7 +58,7 @@ def shoot(
             shots[rows] += 1
             evaluations[rows] += arrival.evaluations
             arrived[rows] = torch.where(miss.abs() <= tolerance, arrived[rows] + 1, 0)
-            running = (arrived[rows] < patience) & torch.isfinite(miss)
+            running = (arrived[rows] < PATIENCE) & torch.isfinite(miss)
             rows, change = rows[running], (-miss / arrival.sensitivity)[running]
             if not len(rows):
                 break

@@ -12,7 +12,6 @@ from geonode.learning.folds import leave_one_out
 from geonode.parameters_file import read_parameters
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
-from stages.performance import floors
 from stages.performance import kernels as timings
 from stages.performance.kernels import Kernels
 
@@ -44,28 +43,21 @@ def kernels(series, device, **changes):
 @pytest.fixture
 def small(monkeypatch):
     """Little work for the device."""
-    monkeypatch.setattr(floors, "EDGE", {"cpu": 64})
-    monkeypatch.setattr(floors, "COPIED_BYTES", {"cpu": 2**16})
     monkeypatch.setattr(timings, "STATIONS", {"cpu": 4})
 
 
 @pytest.mark.usefixtures("small")
-def test_every_timing_stands_beside_its_floor(device):
+def test_times_and_rates_are_those_of_what_is_counted(device):
     found = kernels(series_of(5), device).measure()
     assert found["geodesics"]["rows"] == found["training"]["rows"] == 4 * 3 * WAVELENGTHS
     assert found["training"]["models"] == 5
     assert found["christoffel"]["network_calls"] < 10_000
     for name, prefix in (("christoffel", "evaluation_"), ("geodesics", ""), ("training", "epoch_")):
         part = found[name]
-        assert part["floor_ms"] > 0
-        assert part["ratio_to_floor"] == pytest.approx(part[f"{prefix}ms"] / part["floor_ms"])
         assert part[f"{prefix}ms_q25"] <= part[f"{prefix}ms"] <= part[f"{prefix}ms_q75"]
     training = found["training"]
     samples = 5 * 4 * 3 * WAVELENGTHS
     assert training["trained_per_second"] == pytest.approx(1e3 * samples / training["epoch_ms"])
-    assert training["pass_rows"] == 2 * training["rows"]  # of five models in two batches
-    assert training["forward_ms"] > 0
-    assert "busy_percent" not in training  # a CPU
     predicted = 5 * 4 * WAVELENGTHS / training["predicted_per_second"]
     assert 1e3 * predicted == pytest.approx(training["prediction_ms"])
 
