@@ -12,6 +12,7 @@ from geonode.parameter_types import (
     Block,
     Finite,
     Interval,
+    Level,
     NonNegative,
     NonNegativeInt,
     Positive,
@@ -329,6 +330,7 @@ class CalibrateParameters(Block):
         default=False,
         description="whether unknown spectra may be off by a factor near 1; by geonode",
     )
+    level: Level = Field(default=0.9, description="probability of intervals and sets")
 
 
 class BenchmarkParameters(Block):

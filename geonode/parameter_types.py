@@ -12,6 +12,7 @@ NonNegativeInt = Annotated[int, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Level = Annotated[float, Field(gt=0.5, lt=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 

@@ -139,7 +139,7 @@ class CalibrationFile(Generic[M]):
         _require_estimates([numbers for one in every for numbers in one.numbers])
         _require_estimates([(one.p_value,) * 3 for one in every if one.p_value is not None])
         if self.correction:
-            found = [self.correction.of(one) for one in found]
+            found = [self.correction.of(one, self.model.level) for one in found]
         numbers = np.array([one.numbers for one in found]).swapaxes(0, 1)  # substance, unknown
         # Of an ambiguous spectrum the parts count, and not what is between them.
         lengths = np.array([[one.length(at) for one in found] for at in range(len(numbers))])
@@ -158,7 +158,7 @@ class CalibrationFile(Generic[M]):
     def estimate(
         self, spectra: Any
     ) -> tuple[Float[np.ndarray, "unknown *substance"], Float[np.ndarray, "unknown *substance 2"]]:
-        """Amounts of unknown spectra, of one substance or of each, and their 90% intervals.
+        """Amounts of unknown spectra, of one substance or of each, and their intervals.
 
         Args:
             spectra: array-like of shape (unknown, wavelength), as measured, on the axis of the
@@ -175,7 +175,11 @@ class CalibrationFile(Generic[M]):
         if not self.series.is_of_one:
             return amounts, ends
         found = amounts[:, 0], ends[:, 0]
-        return self.correction.applied(*found) if self.correction else found
+        return self.correction.applied(*found, self.model.level) if self.correction else found
+
+    def at(self, level: float) -> "CalibrationFile[M]":
+        """The same calibration with sets of another level."""
+        return replace(self, model=replace(self.model, level=level))
 
     @property
     def misfits(self) -> list[str]:

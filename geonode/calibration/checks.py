@@ -5,12 +5,12 @@ its interval, or a part of its set, has what is known; of sound controls one in 
 
 Validation samples were never calibrated with. RMSEP is the root mean square of their errors, bias
 the mean of these, slope that of the line of the estimates over the known concentrations. It fails
-if fewer intervals contain what is known than chance allows (binomial, nine of ten expected).
+if fewer intervals contain what is known than chance allows (binomial).
 
 Standards measured on another day or instrument correct the estimates e by a line, known = a + b e,
 by least squares. A half width w of an interval becomes sqrt((b w)^2 + (t s)^2 (1/n + (e - mean)^2
 / sum (e_i - mean)^2)), with s the residual deviation of n standards and t the 95% quantile of
-Student's distribution with n - 2 degrees of freedom.
+Student's distribution with n - 2 degrees of freedom (of intervals of 90%).
 
 Source: ISO 12099:2017 (bias, slope, RMSEP, and the correction).
 """
@@ -26,7 +26,7 @@ from scipy.special import bdtr, stdtrit  # scipy.stats takes 0.3 s to import
 from geonode.errors import SpectraError
 from geonode.estimation.estimates import Estimate
 from geonode.posterior.prior import COVERAGE
-from geonode.wording import number, quantity
+from geonode.wording import number, percent, quantity
 
 FEWEST_STANDARDS = 3
 """Of a correction by slope and bias: a line and what is left to judge it by."""
@@ -51,7 +51,7 @@ class Control:
     estimated: float
     low: float
     high: float
-    """estimated, low, high: as for unknowns, with the 90% interval."""
+    """estimated, low, high: as for unknowns, with the interval."""
     fits: bool  # whether the spectrum may be one of the series
     inside: bool  # whether the interval, or a part of the set, contains what is known
     alternatives: Sequence[float] = ()
@@ -83,15 +83,16 @@ class Validation:
     known: OfSamples  # their concentrations
     estimated: OfSamples
     ends: EndsOfSamples
-    """estimated, ends: as for unknowns, with the 90% intervals."""
+    """estimated, ends: as for unknowns, with the intervals."""
     fits: Bool[np.ndarray, "sample"]  # whether a spectrum may be one of the series
     held: Bool[np.ndarray, "sample"]
     """Whether the intervals, or parts of the sets, contain the known concentrations."""
+    level: float = COVERAGE  # of the intervals
 
     @property
     def fails(self) -> bool:
         """Whether chance leaves so few intervals that contain what is known in less than 1%."""
-        return bool(round(bdtr(self.held.sum(), len(self.held), COVERAGE), 9) < UNLIKELY_FEW)
+        return bool(round(bdtr(self.held.sum(), len(self.held), self.level), 9) < UNLIKELY_FEW)
 
     @property
     def rmsep(self) -> float:
@@ -115,7 +116,7 @@ class Validation:
             f"validation with {len(self.known)} spectra ({self.file}): RMSEP "
             f"{quantity(self.rmsep, unit)}, bias {quantity(self.bias, unit)}, slope "
             f"{number(self.slope, absent='not known')}, {self.held.sum()} of {len(self.held)} "
-            f"inside their {COVERAGE:.0%} intervals"
+            f"inside their {percent(self.level)}% intervals"
         )
         wrong = int((~self.fits).sum())
         said = f"{said}; {wrong} fit nowhere" if wrong else said
@@ -168,23 +169,28 @@ class Correction:
         share = 1 / len(away) + (estimates - self.estimated.mean()) ** 2 / (away @ away)
         return self.deviation * np.sqrt(share)
 
-    def applied(self, estimates: OfSamples, ends: EndsOfSamples) -> tuple[OfSamples, EndsOfSamples]:
-        """Corrected estimates and intervals."""
-        quantile = stdtrit(len(self.known) - 2, (1 + COVERAGE) / 2)
+    def applied(
+        self, estimates: OfSamples, ends: EndsOfSamples, level: float
+    ) -> tuple[OfSamples, EndsOfSamples]:
+        """Corrected estimates and intervals of a level."""
+        quantile = stdtrit(len(self.known) - 2, (1 + level) / 2)
         of_line = quantile * self.line_errors(estimates)
         middle = self.intercept + self.slope * estimates
         half = self.slope * np.abs(ends - estimates[:, None])
         half = np.hypot(half, of_line[:, None])
         return middle, middle[:, None] + half * np.array([-1.0, 1.0])
 
-    def of(self, estimate: Estimate) -> Estimate:
-        """Corrected estimate of one substance; what geonode finds beside it is not corrected."""
+    def of(self, estimate: Estimate, level: float) -> Estimate:
+        """Corrected estimate of one substance; what geonode finds beside it is not corrected.
+
+        The level is that of its set.
+        """
         (amount,), (parts,) = estimate.amounts, estimate.sets
         ends = np.array(parts)
-        (middle,), _ = self.applied(np.array([amount]), ends[:1])
+        (middle,), _ = self.applied(np.array([amount]), ends[:1], level)
         about = np.array([amount]) if len(parts) == 1 else ends.mean(axis=1)
         alternatives = self.intercept + self.slope * np.array(estimate.alternatives)
-        sets = [(low, high) for low, high in self.applied(about, ends)[1].tolist()]
+        sets = [(low, high) for low, high in self.applied(about, ends, level)[1].tolist()]
         return replace(
             estimate,
             amounts=[float(middle)],

@@ -39,7 +39,7 @@ from geonode.spectra.quantities import UNSAID, in_quantity, quantity_of
 from geonode.spectra.series import Series
 from geonode.spectra.table import Spectra
 from geonode.storage.lineage import code_digest
-from geonode.wording import listed, quantity
+from geonode.wording import listed, percent, quantity
 
 OPTIONS = "options"
 WILD = ("*", "?", "[")
@@ -186,9 +186,11 @@ class Routine:
             fits = np.array([one.fits for one in found])
             amounts, names = self.validation.amounts, self.validation.spectra.names
             held = np.array([one.contains(each) for one, each in zip(found, amounts, strict=True)])
-            name = str(self.validation.file)
+            name, level = str(self.validation.file), file.model.level
             judged = [
-                Validation(_of(name, of), names, known, each[:, 0], each[:, 1:], fits, inside)
+                Validation(
+                    _of(name, of), names, known, each[:, 0], each[:, 1:], fits, inside, level
+                )
                 for of, known, each, inside in zip(
                     file.substances, amounts.T, numbers.swapaxes(0, 1), held.T, strict=True
                 )
@@ -404,6 +406,7 @@ def record(
         ("calibration file, SHA-256", calibration[1]),
         *file.about.items(),
         ("preprocessing", ", ".join(step.said for step in file.series.preprocessing.steps) or "no"),
+        ("intervals", f"{percent(file.model.level)}%"),
         *file.model.facts,
         ("verdict", file.model.sentence),
     ]

@@ -29,6 +29,7 @@ from geonode.commands.spectra_file import (
     Target,
     User,
     ValidationFile,
+    block_of,
     tell_checks,
 )
 from geonode.config import EngineParameters, PrecisionParameters
@@ -82,6 +83,15 @@ Standards = Annotated[
         metavar="FILE", help="Spectra of known concentration of another day, to correct by."
     ),
 ]
+LevelAsked = Annotated[
+    float | None,
+    typer.Option(
+        "--level",
+        metavar="SHARE",
+        help="Probability of intervals, above 0.5 and below 1.",
+        show_default="that of the calibration",
+    ),
+]
 MapWorkers = Annotated[
     int | None,
     typer.Option(
@@ -123,6 +133,7 @@ def estimate(
     standards: Standards = None,
     user: User = None,
     accept: Accept = False,
+    level: LevelAsked = None,
     out: ResultsOut = None,
     overwrite: Overwrite = False,
     workers: MapWorkers = None,
@@ -168,6 +179,8 @@ def estimate(
         require(out.with_suffix(RECORD), ".csv", never=(path, image.path))
     with unchanged(path) as read:
         found = load_calibration(path)
+    if level is not None:
+        found = found.at(block_of("calibrate", level=level).calibrate.level)
     by = path.name, read[path]
     if image is not None:
         how = _engine(workers, scheduler), batch_size, cache_dtype or "float64", device

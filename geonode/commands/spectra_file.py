@@ -8,7 +8,7 @@ from ruamel.yaml.error import YAMLError
 
 from geonode.commands.common import MOST_SHOWN, AsJson, Overwrite, echo_json, note
 from geonode.commands.job import calibrated_to_folder, checks_said, inspected
-from geonode.config import CalibrateParameters, SpectraParameters
+from geonode.config import Parameters, SpectraParameters
 from geonode.errors import MixtureError, ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.progress import bar
@@ -85,6 +85,13 @@ AllowOffset = Annotated[
 AllowScale = Annotated[
     bool, typer.Option("--allow-scale", help="Or by a factor near 1; by geonode.")
 ]
+Level = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        help="Probability of intervals, above 0.5 and below 1; chemists often report 0.95 (k = 2).",
+    ),
+]
 FolderOut = Annotated[
     Path | None,
     typer.Option(
@@ -139,6 +146,7 @@ def calibrate(
     method: MethodKey = "auto",
     allow_offset: AllowOffset = False,
     allow_scale: AllowScale = False,
+    level: Level = 0.9,
     control: Controls = None,
     validation: ValidationFile = None,
     user: User = None,
@@ -169,7 +177,8 @@ def calibrate(
         replicates=replicates,
         target=target,
     )
-    how = CalibrateParameters(method=method, allow_offset=allow_offset, allow_scale=allow_scale)
+    options = {"allow_offset": allow_offset, "allow_scale": allow_scale, "level": level}
+    how = block_of("calibrate", method=method, **options).calibrate
     folder = out or Path(f"{file.stem}{ENDING}")
     use = unknown or (), control or (), validation, user
     found = calibrated_to_folder(parameters, how, folder, *use, overwrite=overwrite)
@@ -280,10 +289,19 @@ def spectra_parameters(file: Path, **options: Any) -> SpectraParameters:
         except YAMLError as error:
             said = "options", "--preprocess", values["preprocess"], "YAML"
             raise ParameterError(*said) from error
+    return block_of("spectra", **values).spectra
+
+
+def block_of(name: str, **values: Any) -> Parameters:
+    """Parameters of the package with values of options in one block.
+
+    Raises:
+        ParameterError: a value is wrong.
+    """
     try:
-        return default_parameters({f"spectra.{key}": one for key, one in values.items()}).spectra
+        return default_parameters({f"{name}.{key}": one for key, one in values.items()})
     except ParameterError as error:
-        _, name, *within = error.key.split(".")
-        option = "FILE" if name == "source" else f"--{name.replace('_', '-')}"
-        key = " ".join([option, *within])
-        raise ParameterError("options", key, error.found, error.expected) from error
+        _, key, *within = error.key.split(".")
+        option = "FILE" if key == "source" else f"--{key.replace('_', '-')}"
+        said = "options", " ".join([option, *within]), error.found, error.expected
+        raise ParameterError(*said) from error

@@ -17,7 +17,7 @@ Unknowns = Float[np.ndarray, "unknown wavelength"]
 AmountsAndEnds = tuple[
     Float[np.ndarray, "unknown substance"], Float[np.ndarray, "unknown substance 2"]
 ]
-"""Spectra; amounts of every substance in them, and the ends of their 90% sets."""
+"""Spectra; amounts of every substance in them, and the ends of their sets."""
 
 MapValues = tuple[Float[np.ndarray, "layer pixel"], UInt8[np.ndarray, "pixel"]]
 """Layers and flags of pixels."""
@@ -35,7 +35,7 @@ class Estimate:
     amounts: list[float]
     """Of every substance."""
     sets: list[list[Ends]]
-    """Of every substance the parts of the 90% set, ascending: one interval, or several."""
+    """Of every substance the parts of the set, ascending: one interval, or several."""
     fits: bool
     """Whether the spectrum may be one of those calibrated with; else its numbers mean nothing."""
     remark: str = ""
@@ -90,6 +90,10 @@ class CalibrationModel(Protocol):
         """What it was calibrated with."""
 
     @property
+    def level(self) -> float:
+        """Probability that the sets contain the amounts."""
+
+    @property
     def method(self) -> str:
         """Name, for people, of what estimates."""
 
@@ -118,7 +122,7 @@ class CalibrationModel(Protocol):
         """For the record: what estimates, with its constants or where they stand."""
 
     def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
-        """Amounts of every substance, and the ends of their 90% sets."""
+        """Amounts of every substance, and the ends of their sets."""
 
     def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
         """Estimates of spectra by name, with all that is to be told of each."""

@@ -25,7 +25,7 @@ from geonode.report.page import Code, Note, Page, Part, Section, SideBySide, Sli
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import labelled
 from geonode.storage.table import Column, Table
-from geonode.wording import listed, number, quantity
+from geonode.wording import listed, number, percent, quantity
 
 
 def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved: Path) -> Page:
@@ -82,7 +82,7 @@ def _unknown(tables: dict[str, Table], saved: Path) -> Section:
     command: list[Part] = [
         "Estimate unknown spectra with the calibration file beside this page:",
         Code(shlex.join(["geonode", "estimate", "unknown.csv", "--calibration", str(saved)])),
-        "It gives estimates with 90% sets and remarks; --control checks samples of known "
+        "It gives estimates with intervals and remarks; --control checks samples of known "
         "concentration, and --out writes all of it with a record.",
     ]
     return Section("unknown", "Unknown spectra", [*used, *command])
@@ -154,7 +154,10 @@ def _precise(model: OneSubstance) -> list[Part]:
 def _left_out_figure(model: OneSubstance) -> Figure:
     """Estimates of left-out levels by geonode, and by the method used."""
     found, levels = model.calibration, model.series.concentrations
-    named = {key: f"{NAMES[key]}, 90% interval" for key in reversed(with_geonode(found))}
+    named = {
+        key: f"{NAMES[key]}, {percent(found.level)}% interval"
+        for key in reversed(with_geonode(found))
+    }
     estimates = {name: (found.left_out[key], found.sets[key]) for key, name in named.items()}
     amount = labelled("concentration", model.series.unit)
     return figures.left_out("true", amount, levels, estimates, 60)
@@ -190,7 +193,8 @@ def _lead(model: OneSubstance) -> list[Part]:
 def _remarks_on_errors(model: OneSubstance) -> str:
     found = model.calibration
     own, *others = (coverage_text(found.held(key)) for key in with_geonode(found))
-    said = f"The 90% intervals of {model.method} contain {own} of the left-out levels"
+    said = f"The {percent(found.level)}% intervals of {model.method} contain {own} of the left-out "
+    said += "levels"
     said += "".join(f", the sets of geonode {other}" for other in others) + "."
     if ambiguous := sum(len(parts) > 1 for parts in found.sets.get("geonode", [])):
         said += (
@@ -229,9 +233,9 @@ def _diagnostics(model: OneSubstance, tables: dict[str, Table]) -> list[Part]:
 def _of_substance(model: SeveralSubstances, place: int) -> list[Figure]:
     """Left-out estimates, errors of the methods, and the spectrum of one substance."""
     found = model.calibration
-    sets = found.left_out_intervals[:, place, None].tolist()
+    sets = found.left_out_intervals(model.level)[:, place, None].tolist()
     estimates = {
-        "combined, 90% interval": (found.left_out["combined"][:, place], sets),
+        f"combined, {percent(model.level)}% interval": (found.left_out["combined"][:, place], sets),
         "PLS on preprocessings": (found.left_out["preprocessed_pls"][:, place], None),
     }
     true = model.series.amounts[:, place]
@@ -255,7 +259,7 @@ def _of_several(
         "amounts; points are samples, which may have other amounts of them."
     )
     left_out = (
-        "First: every sample is estimated by a calibration without its composition. Bars are 90% "
+        "First: every sample is estimated by a calibration without its composition. Bars are "
         "intervals; how wide they must be was found with these same samples. Second: errors of "
         "these estimates by method (RMSEP); long bars are cut. Third: the change of the signal per "
         "amount at the mean composition."

@@ -12,15 +12,14 @@ from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Line
 from geonode.calibration.one_substance import PROPOSALS, OneSubstance
 from geonode.calibration.peaks import peaks
-from geonode.calibration.results import interval_columns, result_tables
+from geonode.calibration.results import ends_called, interval_columns, result_tables
 from geonode.calibration.several_substances import COMPARED, SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.mixtures.forward import ForwardModel
 from geonode.mixtures.next_compositions import propose_mixtures
 from geonode.posterior.next_levels import Proposal
-from geonode.posterior.prior import COVERAGE
 from geonode.storage.table import Cell, Column, Table
-from geonode.wording import listed, number, quantity, share
+from geonode.wording import listed, number, percent, quantity, share
 
 WORKING = (0.2, 0.1)
 """Largest standard errors, relative to the concentration, of the working ranges that are given."""
@@ -93,6 +92,7 @@ def _about_levels(file: CalibrationFile[OneSubstance]) -> dict[str, Cell]:
         "highest level": float(levels[-1]),
         "unit of concentrations": unit.removeprefix("1"),
     }
+    within = f"left-out levels inside their {percent(model.calibration.level)}% intervals"
     for key in with_geonode(model.calibration):
         one = model.calibration.verdict.by_key(key)
         inside = int(model.calibration.held(key).sum())
@@ -100,7 +100,7 @@ def _about_levels(file: CalibrationFile[OneSubstance]) -> dict[str, Cell]:
             f"{one.name}, median error of left-out levels": one.scores.median_absolute_error,
             f"{one.name}, RMSEP of left-out levels": one.scores.rmsep,
             f"{one.name}, RMSEP as share of the range": one.scores.rmsep_of_range,
-            f"{one.name}, left-out levels inside their 90% intervals": inside,
+            f"{one.name}, {within}": inside,
         }
     about["concentrations that can be told apart"] = max(1, round(model.precision.length))
     if places := model.telling:
@@ -131,7 +131,7 @@ def _left_out_levels(model: OneSubstance) -> Table:
     columns = [
         Column("level", levels, unit),
         Column("method", [model.method] * len(levels)),
-        *interval_columns([found.left_out[key], *_ends(found.sets[key])], unit),
+        *interval_columns([found.left_out[key], *_ends(found.sets[key])], unit, found.level),
         Column("error", errors, unit),
         Column("error relative to the level", relative),
         Column("inside the interval", found.held(key)),
@@ -139,13 +139,13 @@ def _left_out_levels(model: OneSubstance) -> Table:
     if sets := found.sets.get("geonode"):
         if key != "geonode":
             numbers = [found.left_out["geonode"], *_ends(sets)]
-            columns += interval_columns(numbers, unit, "geonode ")
+            columns += interval_columns(numbers, unit, found.level, "geonode ")
         columns += [
             Column("geonode ambiguous", [len(one) > 1 for one in sets]),
             Column("inside the set of geonode", found.held("geonode")),
-            Column("geonode set90", sets, unit),
+            Column(f"geonode set{percent(found.level)}", sets, unit),
         ]
-    title = f"Left-out levels, estimated by {model.method} with {COVERAGE:.0%} intervals"
+    title = f"Left-out levels, estimated by {model.method} with {percent(found.level)}% intervals"
     return Table("calibration", title, columns)
 
 
@@ -316,7 +316,7 @@ def _next(
 def errors_table(model: SeveralSubstances) -> Table:
     """Errors of all methods, the combined one first, by substance."""
     found, design = model.calibration, model.calibration.design
-    ends, amounts = found.left_out_intervals, model.series.amounts
+    ends, amounts = found.left_out_intervals(model.level), model.series.amounts
     inside = ((ends[..., 0] <= amounts) & (amounts <= ends[..., 1])).sum(axis=0)
     columns = [
         Column("substance", model.series.named),
@@ -332,14 +332,14 @@ def errors_table(model: SeveralSubstances) -> Table:
 
 
 def _left_out_samples(model: SeveralSubstances) -> Table:
-    found, series = model.calibration, model.series
+    found, series, names = model.calibration, model.series, ends_called(model.level)
+    intervals = found.left_out_intervals(model.level)
     columns = [Column("sample", series.samples)]
     for place, (name, unit) in enumerate(zip(series.substances, series.units, strict=True)):
         numbers = {
             "measured": series.amounts[:, place],
             "estimated": found.left_out["combined"][:, place],
-            "low90": found.left_out_intervals[:, place, 0],
-            "high90": found.left_out_intervals[:, place, 1],
+            **dict(zip(names, intervals[:, place].T, strict=True)),
         } | {
             f"by {COMPARED[key]}": found.left_out[key][:, place]
             for key in ("geonode", "preprocessed_pls", "reweighted_pls")
@@ -355,6 +355,6 @@ def _pure_spectra(model: SeveralSubstances) -> Table:
     columns = [Column(model.series.axis_label, model.series.axis)]
     for place, name in enumerate(model.series.named):
         columns.append(Column(f"d signal / d {name}", model.pure[:, place]))
-        columns.append(Column("± 90%", model.pure_half_widths[:, place]))
+        columns.append(Column(f"± {percent(model.level)}%", model.pure_half_widths[:, place]))
     title = "Spectra of the substances: change of the signal per amount"
     return Table("pure", title, columns)
