@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.calibration.checks import Control, Correction, Validation
+from geonode.calibration.control_chart import Violation
 from geonode.calibration.intervals import is_determined
 from geonode.calibration.one_substance import OneSubstance
 from geonode.calibration.several_substances import SeveralSubstances
@@ -65,6 +66,8 @@ class CalibrationFile(Generic[M]):
     """Files of unknown spectra, each with the estimates of its spectra."""
     controls: list[Control] = field(default_factory=list)
     """Samples of known amounts among the unknowns."""
+    violations: list[Violation] = field(default_factory=list)
+    """Of Westgard's rules, by these controls after those of a history."""
     validations: list[Validation] = field(default_factory=list)
     """By samples that the calibration does not know, one of every substance."""
     correction: Correction | None = None

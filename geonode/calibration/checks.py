@@ -1,7 +1,9 @@
 """Checks of a calibration in use: controls, validation, and correction by standards.
 
-A control is a sample of known concentration among the unknowns. It passes if its spectrum fits and
-its interval, or a part of its set, has what is known; of sound controls one in ten fails by chance.
+A control is a sample of known concentration among the unknowns. Its z is the error over half of
+what `TWO_SIGMA` of the errors stay within by the law of errors, so that |z| is above 2 as rarely as
+for a normal law, however few the levels. It warns from there on, and fails above 3, or if its
+spectrum fits nowhere.
 
 Validation samples were never calibrated with. RMSEP is the root mean square of their errors, bias
 the mean of these, slope that of the line of the estimates over the known concentrations. It fails
@@ -26,6 +28,7 @@ from scipy.special import bdtr, stdtrit  # scipy.stats takes 0.3 s to import
 from geonode.errors import SpectraError
 from geonode.estimation.estimates import Estimate
 from geonode.posterior.prior import COVERAGE
+from geonode.ties import EQUAL
 from geonode.wording import number, percent, quantity
 
 FEWEST_STANDARDS = 3
@@ -33,6 +36,12 @@ FEWEST_STANDARDS = 3
 
 UNLIKELY_FEW = 0.01
 """Probability of so few intervals that contain what is known, below which a validation fails."""
+
+TWO_SIGMA = 0.9545
+"""Probability within two standard deviations of a normal law."""
+
+WARNS, FAILS = 2.0, 3.0
+"""Sizes of z above which a control warns, and fails."""
 
 SAME = 1e-12  # largest difference of equal spectra, relative to the largest value
 
@@ -53,14 +62,45 @@ class Control:
     high: float
     """estimated, low, high: as for unknowns, with the interval."""
     fits: bool  # whether the spectrum may be one of the series
-    inside: bool  # whether the interval, or a part of the set, contains what is known
+    standard_error: float
+    """Half of what 95.45% of the errors stay within."""
+    z: float  # error over this standard error; of several parts, from the middle of the nearest
     alternatives: Sequence[float] = ()
     """Of an ambiguous spectrum, the concentrations that are as likely."""
 
+    @classmethod
+    def of(
+        cls, file: str, name: str, known: float, estimate: Estimate, wide: Estimate, place: int
+    ) -> "Control":
+        """Control of one substance.
+
+        Args:
+            file: of its spectrum.
+            name: of the spectrum, and of the substance if there are several.
+            known: its concentration.
+            estimate: its estimate.
+            wide: the same with a set of the level `TWO_SIGMA`.
+            place: of the substance.
+        """
+        at, low, high = estimate.numbers[place]
+        middle = at
+        first, last = min(wide.sets[place], key=lambda ends: max(ends[0] - known, known - ends[1]))
+        if not first <= middle <= last:
+            middle = (first + last) / 2
+        half = last - middle if known > middle else middle - first
+        error = max(half / 2, EQUAL * abs(middle), np.finfo(float).tiny)
+        about = file, name, known, at, low, high
+        return cls(*about, estimate.fits, error, (middle - known) / error, estimate.alternatives)
+
     @property
     def passed(self) -> bool:
-        """Whether the spectrum fits, and the interval contains what is known."""
-        return self.fits and self.inside
+        """Whether the spectrum fits, and what is known is not too far off."""
+        return self.fits and abs(self.z) <= FAILS
+
+    @property
+    def warns(self) -> bool:
+        """Whether it passed, farther off than one sound control in twenty-two."""
+        return self.passed and abs(self.z) > WARNS
 
     def sentence(self, unit: str) -> str:
         """The outcome, with the numbers."""
@@ -71,7 +111,10 @@ class Control:
             f"control {self.name} ({self.file}) {'passed' if self.passed else 'failed'}: found "
             f"{found} ({low} to {high}), known {known}"
         )
-        return said if self.fits else f"{said}; its spectrum fits nowhere"
+        if not self.fits:
+            return f"{said}; its spectrum fits nowhere"
+        off = f"{said}, {number(abs(self.z), 2)} standard errors off"
+        return f"{off}; a warning: of sound controls one in 22 is" if self.warns else off
 
 
 @dataclass(frozen=True, eq=False)

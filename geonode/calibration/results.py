@@ -223,9 +223,12 @@ def _controls(file: CalibrationFile[Any]) -> Table:
         Column("known", [one.known for one in found], unit),
         *interval_columns((estimated, *ends), unit, file.model.level),
         Column("fits", [one.fits for one in found]),
+        Column("z", [one.z if one.fits else None for one in found], digits=3),
+        Column("warns", [one.warns for one in found]),
         Column("passed", [one.passed for one in found]),
     ]
-    return Table("controls", "Controls, which must lie in their 90% intervals", columns)
+    title = "Controls: z, the error over its standard error, warns above 2 and fails above 3"
+    return Table("controls", title, columns)
 
 
 def _validated(file: CalibrationFile[Any]) -> Table:

@@ -17,11 +17,12 @@ from jaxtyping import Float
 
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile, M, read_unknown
-from geonode.calibration.checks import Control, Correction, Validation, known_already
+from geonode.calibration.checks import TWO_SIGMA, Control, Correction, Validation, known_already
 from geonode.calibration.one_substance import scans_of_levels
 from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.axis import own_values, require_axis
+from geonode.estimation.estimates import Estimate
 from geonode.progress import Progress, silent
 from geonode.reading.files import (
     FORMATS,
@@ -197,26 +198,36 @@ class Routine:
             ]
             file = replace(file, validations=judged)
         same = Counter(path.name for path in self.unknowns)
+        controls: list[Control] = []
         for path, spectra in self.unknowns.items():
             name = path.name if same[path.name] == 1 else str(path)
-            file = replace(file, unknowns=[*file.unknowns, (name, file.estimated(path, spectra))])
+            found = file.estimated(path, spectra)
+            file = replace(file, unknowns=[*file.unknowns, (name, found)])
+            controls += self._controls(file, path, name, found)
             report(len(spectra.names))
         judging = {one.file: one.spectra for one in (self.standards, self.validation) if one}
         judging |= self.unknowns if self.controls else {}
         doubts = [said for one in judging.items() for said in _known_already(file, *one)]
-        file = replace(file, doubts=doubts)
-        controls = [
-            Control(path, _of(name, of), known, at, low, high, one.fits, inside, one.alternatives)
-            for path, found in file.unknowns
-            for one in found
-            for name in _names(Path(path), [one.name], alone=len(found) == 1)
-            if name in self.controls
-            for amounts in [self.controls[name]]
-            for of, known, (at, low, high), inside in zip(
-                file.substances, amounts, one.numbers, one.contains(amounts), strict=True
-            )
-        ]
-        return replace(file, controls=controls)
+        return replace(file, doubts=doubts, controls=controls)
+
+    def _controls(
+        self, file: CalibrationFile[M], path: Path, called: str, found: list[Estimate]
+    ) -> list[Control]:
+        """Controls among the estimates of a file, of every substance."""
+        spectra, controls = self.unknowns[path], []
+        for at, one in enumerate(found):
+            for name in _names(path, [one.name], alone=len(found) == 1):
+                if name not in self.controls:
+                    continue
+                alone = replace(spectra, names=[one.name], values=spectra.values[[at]])
+                (wide,) = file.at(TWO_SIGMA).estimated(path, alone)
+                controls += [
+                    Control.of(called, _of(name, of), known, one, wide, place)
+                    for place, (of, known) in enumerate(
+                        zip(file.substances, self.controls[name], strict=True)
+                    )
+                ]
+        return controls
 
 
 UNUSED = Routine({}, {}, None, None, {}, {})
@@ -417,6 +428,7 @@ def record(
         made += [("read", str(path)), ("read, SHA-256", checksum)]
     made += [("doubt", said) for said in file.doubts]
     made += [("control", one.sentence(unit)) for one in file.controls]
+    made += [("control chart", one.sentence) for one in file.violations]
     if file.correction:
         made.append(("correction", file.correction.sentence(unit)))
     return made + [("validation", one.sentence(unit)) for one in file.validations]

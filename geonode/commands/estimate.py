@@ -51,7 +51,7 @@ RECORD = ".record.csv"
 
 FOR_IMAGES = ("workers", "scheduler", "batch_size", "cache_dtype", "device")
 OF_KNOWN = ("concentrations", "replicates", "target")
-FOR_TABLES = ("control", "validation", "standards", "sheet", *OF_KNOWN)
+FOR_TABLES = ("control", "history", "validation", "standards", "sheet", *OF_KNOWN)
 """Options for images, of known spectra, and for tables."""
 
 MeasuredFiles = Annotated[
@@ -81,6 +81,14 @@ Standards = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE", help="Spectra of known concentration of another day, to correct by."
+    ),
+]
+HistoryFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Table of all days (.csv) to which controls are added; their chart is a page beside "
+        "it (.html). Westgard's rules are checked.",
     ),
 ]
 LevelAsked = Annotated[
@@ -129,6 +137,7 @@ def estimate(
     files: MeasuredFiles,
     calibration: CalibrationPath = None,
     control: Controls = None,
+    history: HistoryFile = None,
     validation: ValidationFile = None,
     standards: Standards = None,
     user: User = None,
@@ -159,6 +168,7 @@ def estimate(
     are flagged; of several substances each has its maps. An interrupted run resumes from its
     finished tiles.
     """
+    from geonode.calibration.control_chart import read_history  # noqa: PLC0415
     from geonode.calibration.results import files_of  # noqa: PLC0415
     from geonode.calibration.routine import Routine, unchanged  # noqa: PLC0415
     from geonode.calibration.saved import load_calibration  # noqa: PLC0415
@@ -195,9 +205,15 @@ def estimate(
     workbooks = [one for one in routine.files if one.suffix.lower() == ".xlsx"]
     if sheet is not None and not workbooks:
         raise ParameterError("options", "--sheet", sheet, "a workbook to read it from")
+    if history is not None:
+        if not control:
+            raise ParameterError("options", "--history", str(history), "--control NAME=NUMBER too")
+        never = path, *routine.files
+        require_destination("--history", history, ".csv", never=never, overwrite=True)
+        read_history(history)
     for one in files_of(out).values() if out is not None else ():
         require(one, ".csv", ".xlsx", never=(path, *routine.files))
-    _estimate_tables(found, by, routine, out, user, as_json)
+    _estimate_tables(found, by, routine, out, user, history, as_json)
     if not (accept or found.model.is_usable):
         raise typer.Exit(1)
 
@@ -214,6 +230,7 @@ def _estimate_tables(
     routine: "Routine",
     out: Path | None,
     user: str | None,
+    history: Path | None,
     as_json: bool,
 ) -> None:
     """Estimate spectra of files by a calibration, of which name and SHA-256 are given."""
@@ -223,7 +240,7 @@ def _estimate_tables(
         write_results,
     )
 
-    found = estimated(found, by, routine, user)
+    found = estimated(found, by, routine, user, history=history)
     total = sum(len(one.names) for one in routine.unknowns.values())
     if out is not None:
         write_results(found, out)

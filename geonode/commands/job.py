@@ -86,20 +86,28 @@ def estimated(
     routine: "Routine",
     user: str | None,
     shown: Shown = bar,
+    history: Path | None = None,
 ) -> "CalibrationFile[Any]":
     """A calibration, of which name and SHA-256 are given, used on files, with its record.
 
+    Controls are added to a history, and its chart, a page, is written beside it.
+
     Raises:
-        SpectraError: as `Routine.used`.
+        SpectraError: as `Routine.used`, or the history is none.
     """
     from geonode.calibration.routine import record  # noqa: PLC0415
 
     with shown("estimating", sum(len(one.names) for one in routine.unknowns.values())) as report:
         found = routine.used(found, report)
+    if history is not None:
+        from geonode.report.control_page import charted  # noqa: PLC0415
+
+        found = replace(found, violations=charted(history, found.controls))
     return replace(found, record=record(found, by, routine.files, routine.asked, user))
 
 
 def checks_said(found: "CalibrationFile[Any]") -> list[tuple[str, bool]]:
     """Sentences on controls and validation, and whether each was passed."""
     controls = [(one.sentence(found.unit), one.passed) for one in found.controls]
+    controls += [(one.sentence, False) for one in found.violations if one.rejects]
     return controls + [(one.sentence(found.unit), not one.fails) for one in found.validations]

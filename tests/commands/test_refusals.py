@@ -70,6 +70,12 @@ ESTIMATE = {
     "axis unit": (["unit.csv", *ONE], "axis: found a raman"),
     "one name twice": (["twice.csv", *ONE], "expected every name once"),
     "control": (["good.csv", *ONE, "--control", "QC=5"], "--control: found 'QC'"),
+    "level": (["good.csv", *ONE, "--level", 0.5], "--level: found 0.5, expected"),
+    "history": (["good.csv", *ONE, "--history", "q.csv"], "'q.csv', expected --control NAME=NUM"),
+    "no history": (
+        ["good.csv", *ONE, "--control", "a=1.5", "--history", "beer.csv"],
+        "beer.csv: found the header",
+    ),
     "sheet": (["good.csv", *ONE, "--sheet", "x"], "--sheet: found 'x', expected a workbook"),
     "range": (["good.csv", *ONE, "--validation", "outside.csv"], "a concentration of 20 ppb"),
     "replaced": (["good.csv", *ONE[:3], "good.csv", "--overwrite"], "which is read here"),
@@ -113,6 +119,7 @@ ESTIMATE = {
 }
 CALIBRATE = {
     "method": (["beer.csv", "--method", "ols"], "expected auto, straight_line"),
+    "level": (["beer.csv", "--level", 1], "--level: found 1"),
     "offset": (
         ["beer.csv", "--preprocess", "[snv]", "--allow-offset"],
         "--allow-offset: found True, expected neither",

@@ -9,6 +9,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 from openpyxl import Workbook, load_workbook
+from scipy.stats import t as student
 
 from geonode.calibration import saved
 from geonode.reading.files import FORMATS
@@ -124,6 +125,41 @@ def test_a_failed_control_is_said_first_and_ends_with_status_1(week, tmp_path, c
     assert said in first
     header, *lines = rows(out)
     assert all("a control failed" in row[header.index("remark")] for row in lines)
+
+
+def test_a_history_keeps_the_controls_of_all_days_with_their_chart(week, tmp_path):
+    """An exact control; then 0.85% more, which one day warns of and two in succession reject."""
+    history, exits = tmp_path / "qc.csv", []
+    for number, factor in enumerate([1, 1.0085, 1.0085, 1.0085]):
+        name = f"{min(number, 2)}.csv"  # the last file is estimated twice, and kept once
+        day = write(tmp_path / name, QC=beer.spectra_at([5 * factor])[0], **SAMPLES)
+        done = estimate(week, day, "--control", "QC=5", "--history", history)
+        exits.append(done.exit_code)
+        assert ("a warning" in done.output) == (factor > 1)
+    assert exits == [0, 0, 1, 1]
+    assert "rule 2-2s: two in succession" in done.output
+    header, *points = rows(history)
+    assert header[:4] == ["date", "file", "control", "nominal"]
+    assert [row[1] for row in points] == ["0.csv", "1.csv", "2.csv"]
+    assert abs(float(points[0][6])) < 2 < float(points[1][6]) < 3
+    page = history.with_suffix(".html").read_text(encoding="utf-8")
+    assert "two in succession beyond 2 standard errors" in page
+
+
+def test_a_level_is_that_of_all_intervals(week, tmp_path):
+    """Half widths are those of Student's law; the calibration has 5 levels, 3 + 1/2 degrees."""
+    widths = {}
+    for level in (0.9, 0.95):
+        out, name = tmp_path / f"{level}.csv", f"{100 * level:.0f}"
+        done = estimate(week, week / "day1", "--level", level, "--control", "QC=5", "--out", out)
+        assert done.exit_code == 0, done.output
+        header, first, *_ = rows(out)
+        low, high = (header.index(f"{end}{name} (ppb)") for end in ("low", "high"))
+        widths[level] = float(first[high]) - float(first[low])
+        assert f"geonode set{name} (ppb)" in header
+        assert ["intervals", f"{name}%"] in rows(out.with_suffix(".record.csv"))
+    ratio = student.ppf(0.975, 3.5) / student.ppf(0.95, 3.5)
+    assert widths[0.95] / widths[0.9] == pytest.approx(ratio, rel=1e-4)
 
 
 def test_a_validation_that_fails_ends_with_status_1_and_results(week, tmp_path):
