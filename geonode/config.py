@@ -331,6 +331,11 @@ class CalibrateParameters(Block):
         description="whether unknown spectra may be off by a factor near 1; by geonode",
     )
     level: Level = Field(default=0.9, description="probability of intervals and sets")
+    precision: Annotated[float, Field(gt=0, lt=100)] | None = Field(
+        default=None,
+        description="largest standard error of a further working range, % of the concentration "
+        "(null: 20 and 10 alone)",
+    )
 
 
 class BenchmarkParameters(Block):

@@ -105,7 +105,10 @@ def precision_limit(
         return Limit(name, ONLY_ROUNDING)
     ranges = [profile.working_range(1 / factor) for factor in (DETECTION, QUANTIFICATION)]
     ends = [None if one is None else (one[0], one[0]) for one in ranges]
-    said = "3.3 and 10 standard errors of an unknown, by the method that estimates"
+    said = (
+        "recommended, as it is of the method that estimates and of its errors on left-out levels: "
+        "3.3 and 10 standard errors of an unknown"
+    )
     if ends[0] is None:
         return Limit(name, "the standard error is too large at all levels")
     if ends[0][0] <= first:

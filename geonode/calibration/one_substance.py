@@ -60,6 +60,9 @@ PROPOSALS = 3
 PREDICTED = 65
 """Number of concentrations at which spectra are predicted for tables and figures."""
 
+WORKING = (0.2, 0.1)
+"""Largest standard errors, relative to the concentration, of the usual working ranges."""
+
 COEFFICIENTS = "coefficients: table regression, calibration file"
 
 LONGEST_IN_REMARK = 40
@@ -79,6 +82,8 @@ class OneSubstance:
     """Whether its levels could be chance."""
     level: float = COVERAGE
     """Probability that the sets of unknowns contain the concentration."""
+    working: tuple[float, ...] = WORKING
+    """Largest relative standard errors of the working ranges that are given."""
 
     def __post_init__(self) -> None:
         curve, (levels, wavelengths) = self.calibration.curve, self.series.signal.shape
@@ -125,7 +130,9 @@ class OneSubstance:
             report=report,
         )
         means = series.concentrations, series.signal, series.replicates
-        return cls(series, found, Chance.of(*means), parameters.level)
+        asked = {*WORKING, (parameters.precision or 100 * WORKING[0]) / 100}
+        working = tuple(sorted(asked, reverse=True))
+        return cls(series, found, Chance.of(*means), parameters.level, working)
 
     @staticmethod
     def steps(series: Series) -> int:
@@ -254,10 +261,14 @@ class OneSubstance:
         return self.information.telling(low, high).tolist() if self.information else []
 
     @cached_property
+    def recommended(self) -> Limit:
+        """Recommended limit of detection and of quantification."""
+        return precision_limit(self.series, self.precision, self.method, usable=self.is_usable)
+
+    @cached_property
     def limits(self) -> list[Limit]:
         """Limits of detection and of quantification, the recommended one first."""
-        own = precision_limit(self.series, self.precision, self.method, usable=self.is_usable)
-        return [own, *limits(self.series, self.calibration)]
+        return [self.recommended, *limits(self.series, self.calibration)]
 
     @cached_property
     def scans(self) -> tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]:
@@ -363,8 +374,16 @@ class OneSubstance:
         return f"{components} components; {COEFFICIENTS}"
 
     def range_remark(self, estimate: Estimate) -> str | None:
-        """Remark on an estimate beyond the levels; None for one within them."""
+        """Remark on an estimate below the recommended limits or beyond the levels, else None."""
         levels, (concentration,) = self.series.concentrations, estimate.amounts
+        named = {
+            "not detected: below the limit of detection": self.recommended.detection,
+            "< LOQ: below the limit of quantification": self.recommended.quantification,
+        }
+        for said, ends in named.items():
+            # A limit at the lowest level is one at most; that of several parts is no amount.
+            if ends and max(levels[0], concentration) < ends[0] and not estimate.is_ambiguous:
+                return f"{said}, {quantity(ends[0], self.series.unit, 2)}"
         if levels[0] <= concentration <= levels[-1] or (levels[0] == 0 > concentration):
             return None
         side, end = ("above", -1) if concentration > levels[-1] else ("below", 0)

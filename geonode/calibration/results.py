@@ -170,6 +170,8 @@ def _unknowns(file: CalibrationFile[Any]) -> Table:
             shown.append(Column(called, values, unit, digits=digits, group=group))
     columns.append(Column("remark", _remarks(file, found)))
     columns += [Column("fits", [one.fits for one in found]), *raw]
+    if any(one.dilution != 1 for one in found):
+        columns.append(Column("dilution", [one.dilution for one in found]))
     by = file.method
     if file.correction:
         by += ", corrected by standards"

@@ -30,12 +30,13 @@ from geonode.reading.files import (
     Choices,
     errors_naming,
     file_and_sheet,
+    read_format,
     read_known,
     read_unknown_beside,
 )
 from geonode.reading.headers import same_unit
 from geonode.reading.series_file import has_several_amounts, known_sheet, samples_of
-from geonode.reading.sheet import plain_name
+from geonode.reading.sheet import Cells, plain_name
 from geonode.spectra.quantities import UNSAID, in_quantity, quantity_of
 from geonode.spectra.series import Series
 from geonode.spectra.table import Spectra
@@ -44,7 +45,7 @@ from geonode.wording import listed, percent, quantity
 
 OPTIONS = "options"
 WILD = ("*", "?", "[")
-WORKBOOK = ".xlsx"
+WORKBOOK, DILUTION = ".xlsx", "dilution"
 SOME_NAMES = 5
 
 
@@ -101,6 +102,8 @@ class Routine:
     holds no other."""
     validation: Known | None  # samples to judge the calibration by
     standards: Known | None  # samples to correct it by
+    dilutions: dict[str, float]
+    """Factors by which samples were diluted, by name as of `controls`; others were not."""
     asked: dict[str, Any]  # options that these were read with
     files: dict[Path, str]  # SHA-256 of all files that were read
 
@@ -114,6 +117,7 @@ class Routine:
         standards: Path | None,
         choices: Choices = UNCHOSEN,
         beside: Path | None = None,
+        dilution: str | None = None,
     ) -> "Routine":
         """Read all files.
 
@@ -127,9 +131,12 @@ class Routine:
             choices: what files leave open: the sheet of all workbooks, and where those of known
                 concentration have it.
             beside: file of the series, which may have unknowns too.
+            dilution: the factor by which all unknowns but controls were diluted, or a table with a
+                column of names and one that is called dilution.
 
         Raises:
-            SpectraError: a file cannot be read, or its axis, unit or range is another.
+            SpectraError: a file cannot be read, or its axis, unit or range is another, or a
+                dilution is none.
             ParameterError: a control is no number, or none of the spectra; or there are standards
                 of several substances.
         """
@@ -141,7 +148,10 @@ class Routine:
         tables, known_files = tables_of(unknowns), [one for one in (validation, standards) if one]
         table = choices.concentrations if known_files else None
         second = [file_and_sheet(table)[0]] if table else []
+        listed_in = None if dilution is None or _factor(dilution) else Path(dilution)
+        second += [listed_in] if listed_in else []
         with unchanged(*tables, *known_files, *second) as files:
+            factors = _factors(listed_in) if listed_in else {}
             spectra = {
                 one: read_unknown(one, series, _suiting(one, choices).sheet) for one in tables
             }
@@ -158,12 +168,18 @@ class Routine:
             if name not in names:
                 expected = f"the name of a spectrum, such as {', '.join(sorted(names)[:3])}"
                 raise ParameterError(OPTIONS, "--control", name, expected)
+        if lacking := sorted(names - {*factors} - {*dict(known)}) if listed_in else []:
+            found = f"{listed_in}: found no dilution of {lacking[0]!r}"
+            raise SpectraError(f"{found}, expected one of every spectrum, 1 if it was not diluted")
+        if dilution and not listed_in:
+            factors = dict.fromkeys(names - {*dict(known)}, _factor(dilution))
         given = asdict(choices).items()
         asked = {key: value for key, value in given if value != getattr(UNCHOSEN, key)}
         every = spectra | {one.file: one.spectra for one in (judge, correct) if one}
         done = {path: one.converted for path, one in every.items() if one.converted}
         asked |= {f"conversion of {path}": said for path, said in done.items()}
-        return cls(spectra, dict(known), judge, correct, asked, files)
+        asked |= {"dilution": dilution} if dilution else {}
+        return cls(spectra, dict(known), judge, correct, factors, asked, files)
 
     def used(self, file: CalibrationFile[M], report: Progress = silent) -> CalibrationFile[M]:
         """A calibration, corrected by the standards, with all estimates.
@@ -201,7 +217,7 @@ class Routine:
         controls: list[Control] = []
         for path, spectra in self.unknowns.items():
             name = path.name if same[path.name] == 1 else str(path)
-            found = file.estimated(path, spectra)
+            found = self._undiluted(path, file.estimated(path, spectra))
             file = replace(file, unknowns=[*file.unknowns, (name, found)])
             controls += self._controls(file, path, name, found)
             report(len(spectra.names))
@@ -220,7 +236,7 @@ class Routine:
                 if name not in self.controls:
                     continue
                 alone = replace(spectra, names=[one.name], values=spectra.values[[at]])
-                (wide,) = file.at(TWO_SIGMA).estimated(path, alone)
+                wide = file.at(TWO_SIGMA).estimated(path, alone)[0].undiluted(one.dilution)
                 controls += [
                     Control.of(called, _of(name, of), known, one, wide, place)
                     for place, (of, known) in enumerate(
@@ -229,8 +245,17 @@ class Routine:
                 ]
         return controls
 
+    def _undiluted(self, path: Path, found: list[Estimate]) -> list[Estimate]:
+        """Estimates of a file, of the samples before they were diluted."""
+        factors = [1.0] * len(found)
+        for at, one in enumerate(found):
+            for name in _names(path, [one.name], alone=len(found) == 1):
+                factors[at] = self.dilutions.get(name, factors[at])
+        each = zip(found, factors, strict=True)
+        return [one if factor == 1 else one.undiluted(factor) for one, factor in each]
 
-UNUSED = Routine({}, {}, None, None, {}, {})
+
+UNUSED = Routine({}, {}, None, None, {}, {}, {})
 """A calibration that was not used yet."""
 
 
@@ -298,6 +323,42 @@ def _control(text: str, several: Sequence[str]) -> tuple[str, list[float]]:
             expected = f"NAME and amounts of {listed([*several])}, none negative, such as QC={such}"
         raise ParameterError(OPTIONS, "--control", text, expected)
     return plain_name(name), known
+
+
+def _factor(text: str) -> float:
+    """Dilution that a text is; 0: it is no number.
+
+    Raises:
+        ParameterError: it is a number that is no dilution.
+    """
+    try:
+        found = float(text.replace(",", "."))
+    except ValueError:
+        return 0.0
+    if not 0 < found < np.inf:
+        expected = "a number above 0, such as 10 for 1 part in 10, or a table"
+        raise ParameterError(OPTIONS, "--dilution", text, expected)
+    return found
+
+
+def _factors(path: Path) -> dict[str, float]:
+    """Dilutions of a table by name, which is in its first column; an empty cell is 1."""
+    with errors_naming(path):
+        grid = read_format(path, of_names=True)
+        header = [one.strip().lower() for one in grid.header] if isinstance(grid, Cells) else []
+        if not isinstance(grid, Cells) or DILUTION not in header[1:]:
+            found = ", ".join(map(repr, header[:5])) or "spectra"
+            raise SpectraError(f"found {found}, expected columns of names and {DILUTION!r}")
+        found = {}
+        for row, cells in grid.rows:
+            text = cells[header.index(DILUTION)].strip()
+            factor = _factor(text) if text else 1.0
+            name = plain_name(cells[0])
+            if not factor or name in found:
+                said = f"{text!r}, expected a number" if not factor else f"{name!r} again"
+                raise SpectraError(f"row {row}: found {said}")
+            found[name] = factor
+        return found
 
 
 def _mixtures(

@@ -23,6 +23,7 @@ from geonode.commands.job import estimated
 from geonode.commands.spectra_file import (
     Accept,
     Controls,
+    Dilution,
     ReplicatesSaid,
     SecondTable,
     SheetName,
@@ -51,7 +52,7 @@ RECORD = ".record.csv"
 
 FOR_IMAGES = ("workers", "scheduler", "batch_size", "cache_dtype", "device")
 OF_KNOWN = ("concentrations", "replicates", "target")
-FOR_TABLES = ("control", "history", "validation", "standards", "sheet", *OF_KNOWN)
+FOR_TABLES = ("control", "history", "dilution", "validation", "standards", "sheet", *OF_KNOWN)
 """Options for images, of known spectra, and for tables."""
 
 MeasuredFiles = Annotated[
@@ -138,6 +139,7 @@ def estimate(
     calibration: CalibrationPath = None,
     control: Controls = None,
     history: HistoryFile = None,
+    dilution: Dilution = None,
     validation: ValidationFile = None,
     standards: Standards = None,
     user: User = None,
@@ -201,7 +203,7 @@ def estimate(
         return
     choices = Choices(sheet, concentrations, replicates, target)
     checks = control or [], validation, standards, choices
-    routine = Routine.read(found.series, files, *checks)
+    routine = Routine.read(found.series, files, *checks, dilution=dilution)
     workbooks = [one for one in routine.files if one.suffix.lower() == ".xlsx"]
     if sheet is not None and not workbooks:
         raise ParameterError("options", "--sheet", sheet, "a workbook to read it from")

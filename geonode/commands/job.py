@@ -51,6 +51,7 @@ def calibrated_to_folder(
     controls: Sequence[str] = (),
     validation: Path | None = None,
     user: str | None = None,
+    dilution: str | None = None,
     *,
     overwrite: bool = False,
     shown: Shown = bar,
@@ -71,7 +72,8 @@ def calibrated_to_folder(
     second = [file_and_sheet(choices.concentrations)[0]] if choices.concentrations else []
     with unchanged(file, *second) as read:
         series = read_measured(parameters)
-    routine = Routine.read(series, [*unknowns], [*controls], validation, None, choices, file)
+    asked = [*unknowns], [*controls], validation, None, choices, file, dilution
+    routine = Routine.read(series, *asked)
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
     with shown("calibrating", model_of(series).steps(series)) as report:
         found = CalibrationFile.of(file.name, series, how, report)

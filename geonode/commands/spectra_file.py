@@ -66,6 +66,14 @@ Controls = Annotated[
         help="Unknown of known concentration, or amounts: QC=2,0.5; repeatable.",
     ),
 ]
+Dilution = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FACTOR|FILE",
+        help="Unknowns were diluted: 10 for 1 part in 10, or a table with a column dilution; "
+        "amounts are given before it.",
+    ),
+]
 ValidationFile = Annotated[
     Path | None,
     typer.Option(
@@ -90,6 +98,14 @@ Level = Annotated[
     typer.Option(
         metavar="SHARE",
         help="Probability of intervals, above 0.5 and below 1; chemists often report 0.95 (k = 2).",
+    ),
+]
+Precision = Annotated[
+    float | None,
+    typer.Option(
+        metavar="PERCENT",
+        help="Largest standard error, in % of the concentration, of a working range to be given.",
+        show_default="20 and 10",
     ),
 ]
 FolderOut = Annotated[
@@ -147,7 +163,9 @@ def calibrate(
     allow_offset: AllowOffset = False,
     allow_scale: AllowScale = False,
     level: Level = 0.9,
+    precision: Precision = None,
     control: Controls = None,
+    dilution: Dilution = None,
     validation: ValidationFile = None,
     user: User = None,
     accept: Accept = False,
@@ -177,10 +195,11 @@ def calibrate(
         replicates=replicates,
         target=target,
     )
-    options = {"allow_offset": allow_offset, "allow_scale": allow_scale, "level": level}
+    options: dict[str, Any] = {"allow_offset": allow_offset, "allow_scale": allow_scale}
+    options |= {"level": level, "precision": precision}
     how = block_of("calibrate", method=method, **options).calibrate
     folder = out or Path(f"{file.stem}{ENDING}")
-    use = unknown or (), control or (), validation, user
+    use = unknown or (), control or (), validation, user, dilution
     found = calibrated_to_folder(parameters, how, folder, *use, overwrite=overwrite)
     failed = tell_checks(found)
     (tell if found.model.is_sound else refuse)(found.model.sentence)

@@ -1,7 +1,7 @@
 """Estimates of unknown spectra, and what every calibration gives, of one substance or several."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -52,6 +52,8 @@ class Estimate:
     """Of every substance, whether its set says where in the calibrated range the amount is."""
     by_geonode: "Estimate | None" = None
     """Of one substance: what geonode finds, whatever method estimates; None: it takes no part."""
+    dilution: float = 1.0
+    """Factor that all amounts and errors were multiplied by."""
 
     @property
     def is_ambiguous(self) -> bool:
@@ -63,6 +65,19 @@ class Estimate:
         """Amount, lowest and highest one of its set, of every substance."""
         each = zip(self.amounts, self.sets, strict=True)
         return [(amount, parts[0][0], parts[-1][1]) for amount, parts in each]
+
+    def undiluted(self, factor: float) -> "Estimate":
+        """Estimate of a sample of which the spectrum is that of a dilution by a factor."""
+        numbers = "amounts", "alternatives", "uncorrected", "standard_errors"
+        of_solution = " (of the solution that was measured)" if self.remark else ""
+        return replace(
+            self,
+            **{name: [factor * one for one in getattr(self, name)] for name in numbers},
+            sets=[[(factor * low, factor * high) for low, high in parts] for parts in self.sets],
+            remark=f"{self.remark}{of_solution}",
+            by_geonode=self.by_geonode and self.by_geonode.undiluted(factor),
+            dilution=factor,
+        )
 
     def length(self, place: int) -> float:
         """Length of the set of a substance, without the gaps between its parts."""
@@ -128,7 +143,7 @@ class CalibrationModel(Protocol):
         """Estimates of spectra by name, with all that is to be told of each."""
 
     def range_remark(self, estimate: Estimate) -> str | None:
-        """Remark on an estimate beyond what was calibrated; None for one within it."""
+        """Remark on an estimate beyond what was calibrated, or below limits; None for others."""
 
     @property
     def layers(self) -> dict[str, tuple[str, str]]:

@@ -14,7 +14,6 @@ from geonode.calibration.several_substances import SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.report import calibration_figures as figures
 from geonode.report.calibration_tables import (
-    WORKING,
     coverage_text,
     limit_text,
     with_geonode,
@@ -137,7 +136,7 @@ def _precise(model: OneSubstance) -> list[Part]:
     parts: list[Part] = [
         f"About {max(1, round(found.length))} concentrations can be told apart from the lowest "
         "level to the highest.",
-        *(working_range_text(model, precision) for precision in WORKING),
+        *(working_range_text(model, precision) for precision in model.working),
         figures.precision(model),
     ]
     if blind := [f"{number(low)} to {quantity(high, unit)}" for low, high in found.blind]:

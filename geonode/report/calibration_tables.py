@@ -21,9 +21,6 @@ from geonode.posterior.next_levels import Proposal
 from geonode.storage.table import Cell, Column, Table
 from geonode.wording import listed, number, percent, quantity, share
 
-WORKING = (0.2, 0.1)
-"""Largest standard errors, relative to the concentration, of the working ranges that are given."""
-
 
 def tables(file: CalibrationFile[Any]) -> list[Table]:
     """All tables, the results first."""
@@ -105,11 +102,14 @@ def _about_levels(file: CalibrationFile[OneSubstance]) -> dict[str, Cell]:
     about["concentrations that can be told apart"] = max(1, round(model.precision.length))
     if places := model.telling:
         about["most telling wavelengths"] = ", ".join(map(model.at, places))
-    for precision in WORKING:
+    for precision in model.working:
         ends = model.precision.working_range(precision)
         about[f"working range at {precision:.0%} standard error"] = [ends] if ends else "none"
     about["wavelength of the straight line"] = float(file.series.axis[model.place])
-    detection = {one.method: limit_text(one.detection, unit) for one in model.limits}
+    best = model.recommended
+    about["limit of detection, recommended"] = limit_text(best.detection, unit)
+    about["limit of quantification, recommended"] = limit_text(best.quantification, unit)
+    detection = {one.method: limit_text(one.detection, unit) for one in model.limits[1:]}
     return about | {f"limit of detection, {name}": said for name, said in detection.items()}
 
 
@@ -180,18 +180,19 @@ def _by_every_method(model: OneSubstance) -> Table:
 
 def _limits(model: OneSubstance) -> Table:
     found, unit = model.limits, model.series.unit
-    detection, quantification = (
-        zip(*(ends or (None, None) for ends in of_all), strict=True)
-        for of_all in ([one.detection for one in found], [one.quantification for one in found])
-    )
-    names = (f"{limit} {end}" for limit in ("LOD", "LOQ") for end in ("low", "high"))
-    ends = zip(names, (*detection, *quantification), strict=True)
     columns = [
         Column("by", [one.method for one in found]),
-        *(Column(name, values, unit) for name, values in ends),
+        Column("LOD", [_limit_cell(one.detection) for one in found], unit, digits=3),
+        Column("LOQ", [_limit_cell(one.quantification) for one in found], unit, digits=3),
         Column("how, or why not", [one.said for one in found]),
     ]
-    return Table("limits", "Limits of detection and of quantification", columns)
+    title = "Limits of detection (LOD) and of quantification (LOQ), the recommended ones first"
+    return Table("limits", title, columns, frozenset({0}))
+
+
+def _limit_cell(ends: tuple[float, float] | None) -> Cell:
+    """A limit, or the interval that it is in."""
+    return ends[0] if ends and ends[0] == ends[1] else [ends] if ends else None
 
 
 def _precision(model: OneSubstance) -> Table:

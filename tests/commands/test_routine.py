@@ -127,6 +127,45 @@ def test_a_failed_control_is_said_first_and_ends_with_status_1(week, tmp_path, c
     assert all("a control failed" in row[header.index("remark")] for row in lines)
 
 
+def test_a_diluted_sample_has_its_amounts_before(week, tmp_path):
+    """All numbers but those of the control, by one factor and by those of a table."""
+    table = tmp_path / "list.csv"
+    table.write_text("sample,dilution\na,10\nb,\nc,2.5\n", encoding="utf-8")
+    found = {}
+    for given in (None, "10", table):
+        out = tmp_path / "out.csv"
+        words = ("--control", "QC=5", "--out", out, "--overwrite")
+        words += () if given is None else ("--dilution", given)
+        done = estimate(week, week / "day1/run.csv", *words)
+        assert done.exit_code == 0, done.output
+        header, *lines = rows(out)
+        names = ("raw estimate (ppb)", "raw standard error (ppb)", "low90 (ppb)", "high90 (ppb)")
+        at = [header.index(name) for name in names]
+        numbers = [[float(row[place]) for place in at] for row in lines]
+        found[given] = np.array(numbers)
+        record = dict(rows(out.with_suffix(".record.csv"))[1:])
+        assert record.get("read with dilution") == (given and str(given))
+    for given, factors in (("10", [1, 10, 10, 10]), (table, [1, 10, 1, 2.5])):
+        expected = np.array(factors)[:, None] * found[None]
+        np.testing.assert_allclose(found[given], expected, rtol=1e-5)
+
+
+def test_unknowns_below_the_recommended_limits_are_remarked(week, tmp_path):
+    lod, loq = map(float, rows(week / "made/limits.csv")[1][1:3])
+    assert 3 < loq / lod < 3.1  # 10 to 3.3 standard errors, of nearly one size
+    samples = beer.spectra_at([lod / 2, (lod + loq) / 2, 2 * loq])
+    day, out = (
+        write(tmp_path / "day.csv", **dict(zip("abc", samples, strict=True))),
+        tmp_path / "o.csv",
+    )
+    assert estimate(week, day, "--out", out).exit_code == 0
+    header, *lines = rows(out)
+    remarks = [row[header.index("remark")] for row in lines]
+    assert remarks[0].startswith("not detected: below the limit of detection, ")
+    assert remarks[1].startswith("< LOQ: below the limit of quantification, ")
+    assert remarks[2] == ""
+
+
 def test_a_history_keeps_the_controls_of_all_days_with_their_chart(week, tmp_path):
     """An exact control; then 0.85% more, which one day warns of and two in succession reject."""
     history, exits = tmp_path / "qc.csv", []
