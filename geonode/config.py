@@ -154,7 +154,9 @@ class SpectraParameters(Block):
         "those at which a detector was stuck",
     )
     preprocess: list[PreprocessStep] = Field(
-        default=[], description="steps in this order: snv, savgol, asls; each spectrum by itself"
+        default=[],
+        description="steps in this order: absorbance, kubelka_munk, snv, savgol, asls; each "
+        "spectrum by itself",
     )
 
     @model_validator(mode="after")

@@ -83,8 +83,13 @@ class AslsParameters(Block):
 
 
 class PreprocessStep(Block):
-    """One step, by its name: `snv`, `{savgol: {window: 11, degree: 2}}` or `asls`."""
+    """One step, by its name: `snv`, `{savgol: {window: 11, degree: 2}}` or `asls`.
 
+    `absorbance` and `kubelka_munk` convert per cent of transmittance and of reflectance.
+    """
+
+    absorbance: NoChoice | None = Field(default=None, description="from percent transmittance")
+    kubelka_munk: NoChoice | None = Field(default=None, description="from percent reflectance")
     snv: NoChoice | None = Field(default=None, description="standard normal variate")
     savgol: SavgolParameters | None = Field(default=None, description="smoothing or derivatives")
     asls: AslsParameters | None = Field(default=None, description="baseline")
@@ -97,7 +102,7 @@ class PreprocessStep(Block):
     @model_validator(mode="after")
     def _one(self) -> "PreprocessStep":
         if len(self.model_fields_set) != 1 or getattr(self, self.name) is None:
-            raise ValueError("a step must be one of snv, savgol and asls")
+            raise ValueError(f"a step must be one of {', '.join(type(self).model_fields)}")
         return self
 
     @property
@@ -110,4 +115,5 @@ class PreprocessStep(Block):
         """The step for people."""
         if self.savgol is not None and self.savgol.derivative:
             return f"derivative {self.savgol.derivative}"
-        return {"snv": "SNV", "savgol": "smoothed", "asls": "less baseline"}[self.name]
+        said = {"snv": "SNV", "savgol": "smoothed", "asls": "less baseline"}
+        return (said | {"absorbance": "as A", "kubelka_munk": "as F(R)"})[self.name]

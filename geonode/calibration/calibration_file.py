@@ -72,6 +72,8 @@ class CalibrationFile(Generic[M]):
     """By samples that the calibration does not know, one of every substance."""
     correction: Correction | None = None
     """Of its estimates by standards; of one substance."""
+    aligned: list[str] = field(default_factory=list)
+    """Sentences on files whose axis was shifted by a constant, which was corrected."""
     doubts: list[str] = field(default_factory=list)
     """Sentences on files of known amounts whose spectra were calibrated with."""
     record: list[tuple[str, str]] = field(default_factory=list)

@@ -104,6 +104,10 @@ class Control:
 
     def sentence(self, unit: str) -> str:
         """The outcome, with the numbers."""
+        if not self.fits:
+            known = quantity(self.known, unit)
+            said = f"control {self.name} ({self.file}) failed: its spectrum fits nowhere"
+            return f"{said}, known {known}"
         low, high = (number(end) for end in (self.low, self.high))
         each = self.alternatives or [self.estimated]
         found, known = " or ".join(quantity(one, unit) for one in each), quantity(self.known, unit)
@@ -111,8 +115,6 @@ class Control:
             f"control {self.name} ({self.file}) {'passed' if self.passed else 'failed'}: found "
             f"{found} ({low} to {high}), known {known}"
         )
-        if not self.fits:
-            return f"{said}; its spectrum fits nowhere"
         off = f"{said}, {number(abs(self.z), 2)} standard errors off"
         return f"{off}; a warning: of sound controls one in 22 is" if self.warns else off
 

@@ -156,6 +156,20 @@ class Line:
         return self.p_value < SIGNIFICANT
 
     @property
+    def relative_error(self) -> float | None:
+        """Relative standard error of the line (% RSE): of the levels read back, but the blank.
+
+        Source: US EPA, SW-846 method 8000D (2018), section 11.5.
+        """
+        levels = self.series.concentrations
+        known = levels > 0
+        freedom = int(known.sum()) - 2
+        if not self.is_sloped or freedom < 1:
+            return None
+        read = (self.series.signal[known, self.place] - self.intercept) / self.slope
+        return float(100 * np.sqrt(np.sum((read / levels[known] - 1) ** 2) / freedom))
+
+    @property
     def of_one_scan(self) -> float:
         """Standard deviation of one scan, not of a mean, about the line (unit of concentration)."""
         replicates, levels = self.series.replicates, np.arange(len(self.series.signal))

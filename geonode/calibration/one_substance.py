@@ -464,7 +464,7 @@ def _remark_of_geonode(
     if not fits:
         return (
             f"{name} fits nowhere (p = {p_value:.2g}): no concentration of the model gives such a "
-            "spectrum, so its numbers mean nothing."
+            "spectrum, so there is no estimate."
         )
     if len(parts) > 1:
         each = cell_text(parts, REMARK_DIGITS).replace("; ", " or ")

@@ -175,7 +175,13 @@ def _unknowns(file: CalibrationFile[Any]) -> Table:
     by = file.method
     if file.correction:
         by += ", corrected by standards"
-        columns.append(Column("uncorrected", [one.uncorrected[0] for one in found], file.unit))
+        columns.append(
+            Column(
+                "uncorrected",
+                [one.uncorrected[0] if one.fits else None for one in found],
+                file.unit,
+            )
+        )
     if of_geonode := [one.by_geonode for one in found if one.by_geonode]:
         if file.model.calibration.method != "geonode":
             by += ", geonode beside it"
@@ -195,9 +201,9 @@ def _reported_cells(one: Estimate, place: int) -> tuple[Cell, ...]:
     """Amount for reports, its error, ends of its set, and the raw amount and error."""
     amount, low, high = one.numbers[place]
     error = one.standard_errors[place]
-    raw = amount, error if error < math.inf else None
     if not one.fits:
-        return None, None, None, None, *raw
+        return (None,) * 6
+    raw = amount, error if error < math.inf else None
     if not one.is_number(place):
         return "not determined", None, low, high, *raw
     rounded, shown, _ = reported(amount, error)
@@ -217,13 +223,15 @@ def _intervals(found: list[Estimate]) -> list[list[Cell]]:
 
 def _controls(file: CalibrationFile[Any]) -> Table:
     found, unit = file.controls, file.unit
-    estimated = [alternatives_text(one) or one.estimated for one in found]
-    ends = ([one.low for one in found], [one.high for one in found])
+    numbers: list[list[Cell]] = [
+        [alternatives_text(one) or one.estimated, one.low, one.high] if one.fits else [None] * 3
+        for one in found
+    ]
     columns = [
         Column("file", [one.file for one in found]),
         Column("control", [one.name for one in found]),
         Column("known", [one.known for one in found], unit),
-        *interval_columns((estimated, *ends), unit, file.model.level),
+        *interval_columns([*zip(*numbers, strict=True)], unit, file.model.level),
         Column("fits", [one.fits for one in found]),
         Column("z", [one.z if one.fits else None for one in found], digits=3),
         Column("warns", [one.warns for one in found]),

@@ -21,22 +21,22 @@ from geonode.calibration.checks import TWO_SIGMA, Control, Correction, Validatio
 from geonode.calibration.one_substance import scans_of_levels
 from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError, SpectraError
-from geonode.estimation.axis import own_values, require_axis
+from geonode.estimation.axis import aligned, own_values, require_axis
 from geonode.estimation.estimates import Estimate
 from geonode.progress import Progress, silent
+from geonode.reading.dilutions import factor_of, factors_of
 from geonode.reading.files import (
     FORMATS,
     UNCHOSEN,
     Choices,
     errors_naming,
     file_and_sheet,
-    read_format,
     read_known,
     read_unknown_beside,
 )
 from geonode.reading.headers import same_unit
 from geonode.reading.series_file import has_several_amounts, known_sheet, samples_of
-from geonode.reading.sheet import Cells, plain_name
+from geonode.reading.sheet import plain_name
 from geonode.spectra.quantities import UNSAID, in_quantity, quantity_of
 from geonode.spectra.series import Series
 from geonode.spectra.table import Spectra
@@ -45,7 +45,7 @@ from geonode.wording import listed, percent, quantity
 
 OPTIONS = "options"
 WILD = ("*", "?", "[")
-WORKBOOK, DILUTION = ".xlsx", "dilution"
+WORKBOOK = ".xlsx"
 SOME_NAMES = 5
 
 
@@ -104,6 +104,7 @@ class Routine:
     standards: Known | None  # samples to correct it by
     dilutions: dict[str, float]
     """Factors by which samples were diluted, by name as of `controls`; others were not."""
+    align: bool  # whether a constant shift of the axis of a file is corrected
     asked: dict[str, Any]  # options that these were read with
     files: dict[Path, str]  # SHA-256 of all files that were read
 
@@ -118,6 +119,8 @@ class Routine:
         choices: Choices = UNCHOSEN,
         beside: Path | None = None,
         dilution: str | None = None,
+        *,
+        align: bool = False,
     ) -> "Routine":
         """Read all files.
 
@@ -133,6 +136,7 @@ class Routine:
             beside: file of the series, which may have unknowns too.
             dilution: the factor by which all unknowns but controls were diluted, or a table with a
                 column of names and one that is called dilution.
+            align: whether to correct a constant shift of the axis of every file.
 
         Raises:
             SpectraError: a file cannot be read, or its axis, unit or range is another, or a
@@ -148,10 +152,10 @@ class Routine:
         tables, known_files = tables_of(unknowns), [one for one in (validation, standards) if one]
         table = choices.concentrations if known_files else None
         second = [file_and_sheet(table)[0]] if table else []
-        listed_in = None if dilution is None or _factor(dilution) else Path(dilution)
+        listed_in = None if dilution is None or factor_of(dilution) else Path(dilution)
         second += [listed_in] if listed_in else []
         with unchanged(*tables, *known_files, *second) as files:
-            factors = _factors(listed_in) if listed_in else {}
+            factors = factors_of(listed_in) if listed_in else {}
             spectra = {
                 one: read_unknown(one, series, _suiting(one, choices).sheet) for one in tables
             }
@@ -172,14 +176,14 @@ class Routine:
             found = f"{listed_in}: found no dilution of {lacking[0]!r}"
             raise SpectraError(f"{found}, expected one of every spectrum, 1 if it was not diluted")
         if dilution and not listed_in:
-            factors = dict.fromkeys(names - {*dict(known)}, _factor(dilution))
+            factors = dict.fromkeys(names - {*dict(known)}, factor_of(dilution))
         given = asdict(choices).items()
         asked = {key: value for key, value in given if value != getattr(UNCHOSEN, key)}
         every = spectra | {one.file: one.spectra for one in (judge, correct) if one}
         done = {path: one.converted for path, one in every.items() if one.converted}
         asked |= {f"conversion of {path}": said for path, said in done.items()}
         asked |= {"dilution": dilution} if dilution else {}
-        return cls(spectra, dict(known), judge, correct, factors, asked, files)
+        return cls(spectra, dict(known), judge, correct, factors, align, asked, files)
 
     def used(self, file: CalibrationFile[M], report: Progress = silent) -> CalibrationFile[M]:
         """A calibration, corrected by the standards, with all estimates.
@@ -189,8 +193,12 @@ class Routine:
             report: called with the number of spectra of every file of unknowns.
 
         Raises:
-            SpectraError: standards do not determine a line, or an axis is too coarse.
+            SpectraError: standards do not determine a line, or an axis is too coarse or, aligned,
+                does not cover that of the series.
         """
+        if self.align:
+            file, used = self._aligned(file)
+            return used.used(file, report)
         if self.standards:
             found = file.estimated(self.standards.file, self.standards.spectra)
             by_line = np.array([one.amounts[0] for one in found])
@@ -245,6 +253,25 @@ class Routine:
                 ]
         return controls
 
+    def _aligned(self, file: CalibrationFile[M]) -> tuple[CalibrationFile[M], "Routine"]:
+        """The calibration that tells of shifts, and spectra without them."""
+        known = {one.file: one.spectra for one in (self.standards, self.validation) if one}
+        moved, said, curve = {}, [], getattr(file.model.calibration, "curve", None)
+        for path, spectra in (self.unknowns | known).items():
+            with errors_naming(path):
+                values = own_values(file.series, spectra)
+                moved[path], shift = aligned(curve, file.series, spectra, values)
+            unit = file.series.labels["axis_unit"].removeprefix("1")
+            if shift:
+                said.append(f"{path}: its axis was off by {shift:.4g} {unit}".rstrip())
+        of_known = [
+            one and replace(one, spectra=moved[one.file])
+            for one in (self.validation, self.standards)
+        ]
+        spectra = {path: moved[path] for path in self.unknowns}
+        named = {"validation": of_known[0], "standards": of_known[1], "align": False}
+        return replace(file, aligned=said), replace(self, unknowns=spectra, **named)
+
     def _undiluted(self, path: Path, found: list[Estimate]) -> list[Estimate]:
         """Estimates of a file, of the samples before they were diluted."""
         factors = [1.0] * len(found)
@@ -255,7 +282,7 @@ class Routine:
         return [one if factor == 1 else one.undiluted(factor) for one, factor in each]
 
 
-UNUSED = Routine({}, {}, None, None, {}, {}, {})
+UNUSED = Routine({}, {}, None, None, {}, False, {}, {})
 """A calibration that was not used yet."""
 
 
@@ -323,42 +350,6 @@ def _control(text: str, several: Sequence[str]) -> tuple[str, list[float]]:
             expected = f"NAME and amounts of {listed([*several])}, none negative, such as QC={such}"
         raise ParameterError(OPTIONS, "--control", text, expected)
     return plain_name(name), known
-
-
-def _factor(text: str) -> float:
-    """Dilution that a text is; 0: it is no number.
-
-    Raises:
-        ParameterError: it is a number that is no dilution.
-    """
-    try:
-        found = float(text.replace(",", "."))
-    except ValueError:
-        return 0.0
-    if not 0 < found < np.inf:
-        expected = "a number above 0, such as 10 for 1 part in 10, or a table"
-        raise ParameterError(OPTIONS, "--dilution", text, expected)
-    return found
-
-
-def _factors(path: Path) -> dict[str, float]:
-    """Dilutions of a table by name, which is in its first column; an empty cell is 1."""
-    with errors_naming(path):
-        grid = read_format(path, of_names=True)
-        header = [one.strip().lower() for one in grid.header] if isinstance(grid, Cells) else []
-        if not isinstance(grid, Cells) or DILUTION not in header[1:]:
-            found = ", ".join(map(repr, header[:5])) or "spectra"
-            raise SpectraError(f"found {found}, expected columns of names and {DILUTION!r}")
-        found = {}
-        for row, cells in grid.rows:
-            text = cells[header.index(DILUTION)].strip()
-            factor = _factor(text) if text else 1.0
-            name = plain_name(cells[0])
-            if not factor or name in found:
-                said = f"{text!r}, expected a number" if not factor else f"{name!r} again"
-                raise SpectraError(f"row {row}: found {said}")
-            found[name] = factor
-        return found
 
 
 def _mixtures(
@@ -487,6 +478,7 @@ def record(
     made += [(f"read with {key}", str(value)) for key, value in asked.items()]
     for path, checksum in files.items():
         made += [("read", str(path)), ("read, SHA-256", checksum)]
+    made += [("aligned", said) for said in file.aligned]
     made += [("doubt", said) for said in file.doubts]
     made += [("control", one.sentence(unit)) for one in file.controls]
     made += [("control chart", one.sentence) for one in file.violations]

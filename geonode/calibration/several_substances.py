@@ -246,5 +246,5 @@ def _pixels(calibration: MixtureCalibration, level: float, spectra: np.ndarray) 
 def _remark_of_mixture(fits: bool, parts: int) -> str:
     """That a spectrum fits nowhere, or several mixtures; empty for neither."""
     if not fits:
-        return "fits nowhere: unlike the samples, the numbers mean nothing"
+        return "fits nowhere: unlike the samples, so there is no estimate"
     return "several mixtures fit" if parts > 1 else ""

@@ -22,6 +22,7 @@ from geonode.commands.common import (
 from geonode.commands.job import estimated
 from geonode.commands.spectra_file import (
     Accept,
+    Align,
     Controls,
     Dilution,
     ReplicatesSaid,
@@ -52,7 +53,16 @@ RECORD = ".record.csv"
 
 FOR_IMAGES = ("workers", "scheduler", "batch_size", "cache_dtype", "device")
 OF_KNOWN = ("concentrations", "replicates", "target")
-FOR_TABLES = ("control", "history", "dilution", "validation", "standards", "sheet", *OF_KNOWN)
+FOR_TABLES = (
+    "control",
+    "history",
+    "dilution",
+    "align",
+    "validation",
+    "standards",
+    "sheet",
+    *OF_KNOWN,
+)
 """Options for images, of known spectra, and for tables."""
 
 MeasuredFiles = Annotated[
@@ -140,6 +150,7 @@ def estimate(
     control: Controls = None,
     history: HistoryFile = None,
     dilution: Dilution = None,
+    align: Align = False,
     validation: ValidationFile = None,
     standards: Standards = None,
     user: User = None,
@@ -203,7 +214,7 @@ def estimate(
         return
     choices = Choices(sheet, concentrations, replicates, target)
     checks = control or [], validation, standards, choices
-    routine = Routine.read(found.series, files, *checks, dilution=dilution)
+    routine = Routine.read(found.series, files, *checks, dilution=dilution, align=align)
     workbooks = [one for one in routine.files if one.suffix.lower() == ".xlsx"]
     if sheet is not None and not workbooks:
         raise ParameterError("options", "--sheet", sheet, "a workbook to read it from")

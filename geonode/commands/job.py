@@ -53,6 +53,7 @@ def calibrated_to_folder(
     user: str | None = None,
     dilution: str | None = None,
     *,
+    align: bool = False,
     overwrite: bool = False,
     shown: Shown = bar,
 ) -> "CalibrationFile[Any]":
@@ -73,7 +74,7 @@ def calibrated_to_folder(
     with unchanged(file, *second) as read:
         series = read_measured(parameters)
     asked = [*unknowns], [*controls], validation, None, choices, file, dilution
-    routine = Routine.read(series, *asked)
+    routine = Routine.read(series, *asked, align=align)
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
     with shown("calibrating", model_of(series).steps(series)) as report:
         found = CalibrationFile.of(file.name, series, how, report)

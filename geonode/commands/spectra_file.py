@@ -46,7 +46,8 @@ Preprocess = Annotated[
     str | None,
     typer.Option(
         metavar="YAML",
-        help=r"Steps in order: \[snv, {savgol: {window: 11, degree: 2, derivative: 1}}].",
+        help=r"Steps in order: \[snv, {savgol: {window: 11, degree: 2, derivative: 1}}]; also "
+        "asls; absorbance of % transmittance, kubelka_munk of % reflectance.",
     ),
 ]
 ConcentrationUnit = Annotated[
@@ -64,6 +65,12 @@ Controls = Annotated[
     typer.Option(
         metavar="NAME=NUMBER",
         help="Unknown of known concentration, or amounts: QC=2,0.5; repeatable.",
+    ),
+]
+Align = Annotated[
+    bool,
+    typer.Option(
+        "--align", help="Correct an axis that is off by a constant; spectra must reach as far."
     ),
 ]
 Dilution = Annotated[
@@ -166,6 +173,7 @@ def calibrate(
     precision: Precision = None,
     control: Controls = None,
     dilution: Dilution = None,
+    align: Align = False,
     validation: ValidationFile = None,
     user: User = None,
     accept: Accept = False,
@@ -200,7 +208,7 @@ def calibrate(
     how = block_of("calibrate", method=method, **options).calibrate
     folder = out or Path(f"{file.stem}{ENDING}")
     use = unknown or (), control or (), validation, user, dilution
-    found = calibrated_to_folder(parameters, how, folder, *use, overwrite=overwrite)
+    found = calibrated_to_folder(parameters, how, folder, *use, align=align, overwrite=overwrite)
     failed = tell_checks(found)
     (tell if found.model.is_sound else refuse)(found.model.sentence)
     if not found.series.is_of_one:
@@ -233,7 +241,8 @@ def next_levels(
     """Propose the concentrations to measure next, or the mixtures of several amounts.
 
     Each is where the predicted spectrum is least certain, or a mixture that makes it surer
-    everywhere. The gain is how much this standard should reduce the total error.
+    everywhere. The expected error is that of the signal, in its unit; the share is what this
+    standard should remove of the error over the whole range (`gain` in JSON).
     """
     from geonode.mixtures.design import Design, errors_of_file  # noqa: PLC0415
     from geonode.mixtures.forward import ForwardModel  # noqa: PLC0415
@@ -273,8 +282,9 @@ def next_levels(
         return
     amounts = zip(*(one.amounts for one in found), strict=True)
     columns = [Column(*one) for one in zip(series.named, amounts, strict=True)]
-    columns.append(Column("error there", [one.expected_error for one in found], digits=3))
-    columns.append(Column("gain", [f"{one.gain:.0%}" for one in found]))
+    errors, signal_unit = [one.expected_error for one in found], series.labels["signal_unit"]
+    columns.append(Column("expected error of the signal there", errors, signal_unit, digits=3))
+    columns.append(Column("share of the error removed", [f"{one.gain:.0%}" for one in found]))
     tell("\n".join(Table("next", "What to measure next", columns).lines()))
 
 
@@ -285,6 +295,8 @@ def tell_checks(found: "CalibrationFile[Any]") -> bool:
         (tell if passed else refuse)(sentence)
     for doubt in found.doubts:
         refuse(doubt)
+    for sentence in found.aligned:
+        tell(sentence)
     return not all(passed for _, passed in checks)
 
 

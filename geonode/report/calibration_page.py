@@ -117,8 +117,8 @@ def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[
     concentration = Slider("concentration", "concentration", "predicted", 1000, 500, box)
     curve: list[Part] = [[wavelength], figures.curve(model), Note(name="curve-note")]
     standards = (
-        "Where the predicted spectrum is least certain. The gain is how much this standard should "
-        "reduce the total error."
+        "Where the predicted spectrum is least certain, and which share of its error, summed over "
+        "the range, this standard should remove."
     )
     predicted: list[Part] = [[concentration], figures.predicted(model)]
     return [
@@ -180,7 +180,7 @@ def _lead(model: OneSubstance) -> list[Part]:
         f"{limit_text(best.quantification, unit)}: {best.said}. Limits by other definitions are "
         "below."
     )
-    title = "Errors of concentration with every level left out in turn (bold: the method used)"
+    title = "Errors with every level (a concentration of standards) left out in turn (bold: used)"
     used = [at for at, one in enumerate(methods) if one.key == found.method]
     return [
         Table("errors", title, errors, frozenset(used)),
@@ -269,7 +269,7 @@ def _of_several(
     )
     mixtures = (
         "Mixtures that would make the response surface surer, each as if those before had been "
-        "measured. The gain is the share of its expected error that the mixture takes away."
+        "measured, and the share of its expected error that the mixture removes."
     )
     substances = [
         SideBySide(_of_substance(file.model, place), name)

@@ -166,7 +166,7 @@ def _compared(model: OneSubstance) -> Table:
         Column("RMSEP", [one.rmsep for one in scores], unit),
         Column("RMSEP of the range", [one.rmsep_of_range for one in scores]),
         Column("Q2", [one.q2 for one in scores]),
-        Column("p against the best", [verdict.p_value(one) for one in methods]),
+        Column("beside the best single one", [verdict.beside_best(one) for one in methods]),
     ]
     return Table("validation", "Methods, by levels that were left out", columns)
 
@@ -182,8 +182,8 @@ def _limits(model: OneSubstance) -> Table:
     found, unit = model.limits, model.series.unit
     columns = [
         Column("by", [one.method for one in found]),
-        Column("LOD", [_limit_cell(one.detection) for one in found], unit, digits=3),
-        Column("LOQ", [_limit_cell(one.quantification) for one in found], unit, digits=3),
+        Column("LOD", [_limit_cell(one.detection) for one in found], unit),
+        Column("LOQ", [_limit_cell(one.quantification) for one in found], unit),
         Column("how, or why not", [one.said for one in found]),
     ]
     title = "Limits of detection (LOD) and of quantification (LOQ), the recommended ones first"
@@ -217,6 +217,8 @@ def _influences(model: OneSubstance) -> Table:
         Column("level", levels, model.series.unit),
         Column("leverage", found.leverages),
         Column("limit of leverage", [found.leverage_limit] * len(levels)),
+        Column("T2", found.t2(found.leverages)),
+        Column("limit of T2", [found.t2(found.leverage_limit)] * len(levels)),
         Column("Q", found.residuals),
         Column("limit of Q", [found.residual_limit] * len(levels)),
         Column("inside both limits", found.inside),
@@ -272,6 +274,7 @@ def _peaks(model: OneSubstance) -> Table:
         Column("full width at half prominence", widths, series.labels["axis_unit"]),
         Column("slope per concentration", [line.slope for line in lines], per_level),
         Column("R2 of the line", [line.r2 for line in lines]),
+        Column("% RSE of the line", [line.relative_error for line in lines]),
         Column("slope differs from zero", [line.is_sloped for line in lines]),
     ]
     return Table("peaks", f"Peaks of the spectrum of {quantity(high, unit)}", columns)
@@ -293,23 +296,20 @@ def _predicted_spectra(model: OneSubstance) -> Table:
 
 def _next_levels(model: OneSubstance) -> Table:
     title = "Levels to measure next, each after those before"
-    return _next(title, model, model.proposals, "gain over the range")
+    return _next(title, model, model.proposals)
 
 
 def _next_mixtures(surface: ForwardModel, model: SeveralSubstances) -> Table:
-    found = propose_mixtures(surface, PROPOSALS)
-    return _next("Mixtures to prepare next", model, found, "gain, share of the error")
+    return _next("Mixtures to prepare next", model, propose_mixtures(surface, PROPOSALS))
 
 
-def _next(
-    title: str, model: OneSubstance | SeveralSubstances, found: list[Proposal], gain: str
-) -> Table:
+def _next(title: str, model: OneSubstance | SeveralSubstances, found: list[Proposal]) -> Table:
     amounts = zip(*(one.amounts for one in found), strict=True)
     errors = [one.expected_error for one in found]
     columns = [
         *(Column(*one) for one in zip(model.series.named, amounts, strict=True)),
-        Column("expected error there", errors, model.series.labels["signal_unit"]),
-        Column(gain, [one.gain for one in found]),
+        Column("expected error of the signal there", errors, model.series.labels["signal_unit"]),
+        Column("share of the error removed", [one.gain for one in found]),
     ]
     return Table("next", title, columns)
 

@@ -148,8 +148,8 @@ def test_a_control_passes_within_three_standard_errors_if_it_fits(known, fits, p
     control = Control("day.csv", "QC", known, 10.0, 9.0, 11.0, fits, 0.5, (10 - known) / 0.5)
     assert control.passed == passed
     said = control.sentence("ppb")
-    assert said.startswith(f"control QC (day.csv) {'passed' if passed else 'failed'}: found 10 ppb")
-    assert ("fits nowhere" in said) == (not fits)
+    found = "found 10 ppb (9 to 11), known" if fits else "its spectrum fits nowhere, known"
+    assert said.startswith(f"control QC (day.csv) {'passed' if passed else 'failed'}: {found}")
 
 
 def test_a_factor_is_caught_by_a_control(calibration, tmp_path):

@@ -166,6 +166,28 @@ def test_unknowns_below_the_recommended_limits_are_remarked(week, tmp_path):
     assert remarks[2] == ""
 
 
+def test_an_axis_off_by_a_constant_is_corrected_on_request(tmp_path):
+    """Spectra on an axis 6.3 nm too high, whose range is wider than the one calibrated with."""
+    series, day = beer.write_series(tmp_path / "beer.csv"), tmp_path / "day.csv"
+    made, saved = tmp_path / "made", "calibration.safetensors"
+    assert call("calibrate", series, "--window", 420, 580, "--out", made).exit_code == 0
+    lines = beer.table({"a": beer.spectra_at([2])[0], "b": beer.spectra_at([7])[0]}).splitlines()
+    moved = [f"{float(line[:3]) + 6.3:g}{line[3:]}" for line in lines[1:]]
+    day.write_text("\n".join([lines[0], *moved]), encoding="utf-8")
+    words = "estimate", day, "--calibration"
+    assert "its axis is off by about 6" in call(*words, made / saved).output
+    done = call(*words, made / saved, "--align", "--out", tmp_path / "out.csv")
+    assert done.exit_code == 0, done.output
+    shift = float(done.output.split("its axis was off by ")[1].split(" nm")[0])
+    assert shift == pytest.approx(6.3, abs=0.3)
+    estimates = [float(row[2]) for row in rows(tmp_path / "out.csv")[1:]]
+    assert estimates == pytest.approx([2, 7], abs=0.05)
+    assert dict(rows(tmp_path / "out.record.csv"))["aligned"].endswith("nm")
+    assert call("calibrate", series, "--out", tmp_path / "whole").exit_code == 0
+    done = call(*words, tmp_path / "whole" / saved, "--align")
+    assert_refused(done, "less a shift of the axis by 6", "nm is missing")
+
+
 def test_a_history_keeps_the_controls_of_all_days_with_their_chart(week, tmp_path):
     """An exact control; then 0.85% more, which one day warns of and two in succession reject."""
     history, exits = tmp_path / "qc.csv", []
