@@ -53,7 +53,7 @@ def simulated(
     levels: Annotated[int, typer.Option(help="Left-out ones of every number of levels.")] = 1200,
     seed: Annotated[int, typer.Option(help="Other than that of the calibration, 1000.")] = 50_000,
 ) -> None:
-    """Shares of simulated levels that sets hold, by their level, and spectra 90% intervals."""
+    """Shares of simulated levels that sets of a level hold, and of spectra in 90% intervals."""
     prior, rows = packaged_prior(), []
     batches = batches_of(prior, LEVELS, levels, seed)
     with bar("leaving levels out", len(batches) * AT_ONCE) as report:

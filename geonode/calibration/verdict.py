@@ -143,7 +143,7 @@ class Verdict:
         p_value = self.p_value(method)
         if p_value is None:
             return "equal"
-        own, best = method.scores.mean_absolute_error, self.best.scores.mean_absolute_error
+        own, best = method.scores.rmsep, self.best.scores.rmsep
         side = "smaller errors" if own < best else "larger errors"
         said = side if p_value < DIFFERS else "could be as good"
         return f"{said} (p = {number(p_value, 2)})"

@@ -41,6 +41,7 @@ from geonode.ties import EQUAL
 
 MISFIT = 0.01  # p-value below which a spectrum fits nowhere
 EVIDENCE = 0.3  # probability between the levels, of less than which the estimate is beyond them
+TAIL = 1.2  # of masses over levels; chosen on simulated series
 BATCH_ON_CPU, BATCH_ON_DEVICE = 256, 16_384
 """Spectra at once: on a CPU their probabilities stay in its cache, a GPU is filled."""
 
@@ -320,12 +321,13 @@ class Law:
 
 
 def mass_of_level(mass: Float[np.ndarray, "*node"], level: float) -> Float[np.ndarray, "*node"]:
-    """Mass of sets of a level, from that m of 90% sets: 1 - (1 - m)^k with 0.1^k = 1 - level.
+    """Mass of sets of a level, from that of 90% sets.
 
-    Where m is 0.9 it is the level. On simulated series sets hold their share of left-out levels
-    so, from 80% to 95% (`python -m research.trust simulated`).
+    What is outside has the power k^`TAIL` of what is outside of those, with 0.1^k = 1 - level: for
+    `TAIL` 1, masses of 0.9 would become the level. Of 1880 left-out levels of simulated series,
+    sets of 60, 80, 90, 95 and 99% hold .58, .78, .89, .94 and .98.
     """
-    return 1 - (1 - mass) ** (np.log(1 - level) / np.log(1 - COVERAGE))
+    return 1 - (1 - mass) ** ((np.log(1 - level) / np.log(1 - COVERAGE)) ** TAIL)
 
 
 def posterior(
