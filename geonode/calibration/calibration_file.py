@@ -184,7 +184,8 @@ class CalibrationFile(Generic[M]):
 
     def at(self, level: float) -> "CalibrationFile[M]":
         """The same calibration with sets of another level."""
-        return replace(self, model=replace(self.model, level=level))
+        model: Any = self.model
+        return replace(self, model=replace(model, level=level))
 
     @property
     def misfits(self) -> list[str]:

@@ -88,9 +88,10 @@ class Control:
         if not first <= middle <= last:
             middle = (first + last) / 2
         half = last - middle if known > middle else middle - first
-        error = max(half / 2, EQUAL * abs(middle), np.finfo(float).tiny)
+        error = float(max(half / 2, EQUAL * abs(middle), np.finfo(float).tiny))
         about = file, name, known, at, low, high
-        return cls(*about, estimate.fits, error, (middle - known) / error, estimate.alternatives)
+        z = float((middle - known) / error)
+        return cls(*about, estimate.fits, error, z, estimate.alternatives)
 
     @property
     def passed(self) -> bool:

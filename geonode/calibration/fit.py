@@ -104,8 +104,8 @@ class Calibration:
             concentrations: theirs, none negative, at least two different ones.
             groups: of samples that are left out together; None: those of one concentration that
                 are nearer to each other than to all of other ones.
-            method: a key of `NAMES`, to estimate by; "auto": the combination, or geonode alone if
-                the combination is no better than a guess and geonode's sets hold.
+            method: key of `NAMES`; "auto": the combination, or geonode alone if that is no better
+                than a guess and geonode's sets hold.
             offset: for geonode, as of `Curve.of`.
             scale: as offset.
             scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.

@@ -255,8 +255,11 @@ class Routine:
 
     def _aligned(self, file: CalibrationFile[M]) -> tuple[CalibrationFile[M], "Routine"]:
         """The calibration that tells of shifts, and spectra without them."""
-        known = {one.file: one.spectra for one in (self.standards, self.validation) if one}
-        moved, said, curve = {}, [], getattr(file.model.calibration, "curve", None)
+        moved: dict[Path, Spectra] = {}
+        model: Any = file.model
+        curve, said = getattr(model.calibration, "curve", None), []
+        judge, correct = self.validation, self.standards
+        known = {one.file: one.spectra for one in (judge, correct) if one}
         for path, spectra in (self.unknowns | known).items():
             with errors_naming(path):
                 values = own_values(file.series, spectra)
@@ -264,13 +267,14 @@ class Routine:
             unit = file.series.labels["axis_unit"].removeprefix("1")
             if shift:
                 said.append(f"{path}: its axis was off by {shift:.4g} {unit}".rstrip())
-        of_known = [
-            one and replace(one, spectra=moved[one.file])
-            for one in (self.validation, self.standards)
-        ]
-        spectra = {path: moved[path] for path in self.unknowns}
-        named = {"validation": of_known[0], "standards": of_known[1], "align": False}
-        return replace(file, aligned=said), replace(self, unknowns=spectra, **named)
+        used = replace(
+            self,
+            unknowns={path: moved[path] for path in self.unknowns},
+            validation=judge and replace(judge, spectra=moved[judge.file]),
+            standards=correct and replace(correct, spectra=moved[correct.file]),
+            align=False,
+        )
+        return replace(file, aligned=said), used
 
     def _undiluted(self, path: Path, found: list[Estimate]) -> list[Estimate]:
         """Estimates of a file, of the samples before they were diluted."""

@@ -181,7 +181,6 @@ def estimate(
     are flagged; of several substances each has its maps. An interrupted run resumes from its
     finished tiles.
     """
-    from geonode.calibration.control_chart import read_history  # noqa: PLC0415
     from geonode.calibration.results import files_of  # noqa: PLC0415
     from geonode.calibration.routine import Routine, unchanged  # noqa: PLC0415
     from geonode.calibration.saved import load_calibration  # noqa: PLC0415
@@ -219,16 +218,23 @@ def estimate(
     if sheet is not None and not workbooks:
         raise ParameterError("options", "--sheet", sheet, "a workbook to read it from")
     if history is not None:
-        if not control:
-            raise ParameterError("options", "--history", str(history), "--control NAME=NUMBER too")
-        never = path, *routine.files
-        require_destination("--history", history, ".csv", never=never, overwrite=True)
-        read_history(history)
+        _require_history(history, routine, path)
     for one in files_of(out).values() if out is not None else ():
         require(one, ".csv", ".xlsx", never=(path, *routine.files))
     _estimate_tables(found, by, routine, out, user, history, as_json)
     if not (accept or found.model.is_usable):
         raise typer.Exit(1)
+
+
+def _require_history(history: Path, routine: "Routine", calibration: Path) -> None:
+    """Refuse a history that is none, or to which no control is to be added."""
+    from geonode.calibration.control_chart import read_history  # noqa: PLC0415
+
+    if not routine.controls:
+        raise ParameterError("options", "--history", str(history), "--control NAME=NUMBER too")
+    never = calibration, *routine.files
+    require_destination("--history", history, ".csv", never=never, overwrite=True)
+    read_history(history)
 
 
 def _tell_verdict(found: "CalibrationFile[Any]") -> None:

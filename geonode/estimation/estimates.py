@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -68,11 +68,14 @@ class Estimate:
 
     def undiluted(self, factor: float) -> "Estimate":
         """Estimate of a sample of which the spectrum is that of a dilution by a factor."""
-        numbers = "amounts", "alternatives", "uncorrected", "standard_errors"
+        names = "amounts", "alternatives", "uncorrected", "standard_errors"
+        scaled: dict[str, Any] = {
+            name: [factor * one for one in getattr(self, name)] for name in names
+        }
         of_solution = " (of the solution that was measured)" if self.remark else ""
         return replace(
             self,
-            **{name: [factor * one for one in getattr(self, name)] for name in numbers},
+            **scaled,
             sets=[[(factor * low, factor * high) for low, high in parts] for parts in self.sets],
             remark=f"{self.remark}{of_solution}",
             by_geonode=self.by_geonode and self.by_geonode.undiluted(factor),

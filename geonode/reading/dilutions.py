@@ -40,13 +40,13 @@ def factors_of(path: Path) -> dict[str, float]:
         if not isinstance(grid, Cells) or DILUTION not in header[1:]:
             found = ", ".join(map(repr, header[:5])) or "spectra"
             raise SpectraError(f"found {found}, expected columns of names and {DILUTION!r}")
-        found = {}
+        factors: dict[str, float] = {}
         for row, cells in grid.rows:
             text = cells[header.index(DILUTION)].strip()
             factor = factor_of(text) if text else 1.0
             name = plain_name(cells[0])
-            if not factor or name in found:
+            if not factor or name in factors:
                 said = f"{text!r}, expected a number" if not factor else f"{name!r} again"
                 raise SpectraError(f"row {row}: found {said}")
-            found[name] = factor
-        return found
+            factors[name] = factor
+        return factors
