@@ -115,8 +115,7 @@ class Calibration:
 
         Raises:
             ParameterError: there is no such method, or it is geonode and takes no part.
-            SpectraError: samples are not finite or of no usual size, concentrations negative, all
-                equal or not as many.
+            SpectraError: numbers are not finite, of no usual size, negative, all equal or too few.
         """
         concentrations = real_array(concentrations, "concentrations", sample=None)
         spectra = real_array(spectra, "spectra", sample=len(concentrations), wavelength=None)

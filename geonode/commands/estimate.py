@@ -217,8 +217,7 @@ def estimate(
     workbooks = [one for one in routine.files if one.suffix.lower() == ".xlsx"]
     if sheet is not None and not workbooks:
         raise ParameterError("options", "--sheet", sheet, "a workbook to read it from")
-    if history is not None:
-        _require_history(history, routine, path)
+    _require_history(history, routine, path)
     for one in files_of(out).values() if out is not None else ():
         require(one, ".csv", ".xlsx", never=(path, *routine.files))
     _estimate_tables(found, by, routine, out, user, history, as_json)
@@ -226,10 +225,12 @@ def estimate(
         raise typer.Exit(1)
 
 
-def _require_history(history: Path, routine: "Routine", calibration: Path) -> None:
+def _require_history(history: Path | None, routine: "Routine", calibration: Path) -> None:
     """Refuse a history that is none, or to which no control is to be added."""
     from geonode.calibration.control_chart import read_history  # noqa: PLC0415
 
+    if history is None:
+        return
     if not routine.controls:
         raise ParameterError("options", "--history", str(history), "--control NAME=NUMBER too")
     never = calibration, *routine.files

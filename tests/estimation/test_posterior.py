@@ -103,7 +103,7 @@ def test_sets_hold_what_few_concentrations_are_likelier_than(masses):
 
 def test_sets_of_a_higher_level_contain_those_of_a_lower(curve):
     """Where masses are 0.9, the one of 90% sets stays, and the mass outside shrinks."""
-    spectra = curve.spectra(slice(100, 900, 200)) + noise(4)
+    spectra = curve.spectra(slice(100, 900, 200)) + noise(4, 0.01)
     sets = [estimate(curve, spectra, level).sets for level in (0.6, 0.9, 0.95, 0.99)]
     assert sets[1] == estimate(curve, spectra).sets
     for narrow, wide in pairwise(sets):
