@@ -117,7 +117,8 @@ def of_percent(
     and F. Munk, Z. tech. Phys. 12 (1931) 593). A spectrum is NaN if a value is not above 0, or
     above 100, or if all are at most 1, as fractions are.
     """
-    percent: np.ndarray = ((spectra > 0) & (spectra <= 100)).all(axis=1) & (spectra > 1).any(axis=1)
+    within = np.all((spectra > 0) & (spectra <= 100), axis=1)
+    percent = within & np.any(spectra > 1, axis=1)
     share = np.where(percent[:, None], spectra, np.nan) / 100
     return (1 - share) ** 2 / (2 * share) if reflectance else -np.log10(share)
 
