@@ -12,6 +12,7 @@ from geonode.parameter_types import (
     Block,
     Finite,
     Interval,
+    Level,
     NonNegative,
     NonNegativeInt,
     Positive,
@@ -128,7 +129,7 @@ class SpectraParameters(Block):
     """An empty or NaN cell is an error, or its whole wavelength is left out, as are those at which
     a detector was stuck."""
     preprocess: list[PreprocessStep] = Field(default=[])
-    """Steps in this order: snv, savgol, asls; each spectrum by itself."""
+    """Steps in this order: absorbance, kubelka_munk, snv, savgol, asls; each spectrum by itself."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "SpectraParameters":
@@ -241,6 +242,11 @@ class CalibrateParameters(Block):
     """Whether unknown spectra may be off by a constant; by geonode."""
     allow_scale: bool = False
     """Whether unknown spectra may be off by a factor near 1; by geonode."""
+    level: Level = 0.9
+    """Probability of intervals and sets."""
+    precision: Annotated[float, Field(gt=0, lt=100)] | None = None
+    """Largest standard error of a further working range, % of the concentration (null: 20 and 10
+    alone)."""
 
 
 class BenchmarkParameters(Block):

@@ -12,6 +12,7 @@ NonNegativeInt = Annotated[int, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Level = Annotated[float, Field(gt=0.5, lt=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -83,8 +84,15 @@ class AslsParameters(Block):
 
 
 class PreprocessStep(Block):
-    """One step, by its name: `snv`, `{savgol: {window: 11, degree: 2}}` or `asls`."""
+    """One step, by its name: `snv`, `{savgol: {window: 11, degree: 2}}` or `asls`.
 
+    `absorbance` and `kubelka_munk` convert per cent of transmittance and of reflectance.
+    """
+
+    absorbance: NoChoice | None = None
+    """From percent transmittance."""
+    kubelka_munk: NoChoice | None = None
+    """From percent reflectance."""
     snv: NoChoice | None = None
     """Standard normal variate."""
     savgol: SavgolParameters | None = None
@@ -100,7 +108,7 @@ class PreprocessStep(Block):
     @model_validator(mode="after")
     def _one(self) -> "PreprocessStep":
         if len(self.model_fields_set) != 1 or getattr(self, self.name) is None:
-            raise ValueError("a step must be one of snv, savgol and asls")
+            raise ValueError(f"a step must be one of {', '.join(type(self).model_fields)}")
         return self
 
     @property
@@ -113,4 +121,5 @@ class PreprocessStep(Block):
         """The step for people."""
         if self.savgol is not None and self.savgol.derivative:
             return f"derivative {self.savgol.derivative}"
-        return {"snv": "SNV", "savgol": "smoothed", "asls": "less baseline"}[self.name]
+        said = {"snv": "SNV", "savgol": "smoothed", "asls": "less baseline"}
+        return (said | {"absorbance": "as A", "kubelka_munk": "as F(R)"})[self.name]

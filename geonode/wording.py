@@ -42,6 +42,11 @@ def share(value: float | None) -> str:
     return UNDEFINED if value is None else f"{number(100 * value)} %"
 
 
+def percent(level: float) -> str:
+    """Level in per cent, for names of columns: "90", "99.5"."""
+    return f"{100 * level:.10g}"
+
+
 def listed(names: list[str]) -> str:
     """Names joined by commas and "and"."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -26,6 +26,7 @@ from geonode.calibration.fit import Calibration
 from geonode.calibration.intervals import are_held
 from geonode.calibration.methods import CALIBRATIONS
 from geonode.compute.processes import finished, processes_for
+from geonode.estimation.posterior import mass_of_level
 from geonode.learning.folds import leave_one_out
 from geonode.mixtures.mixture import NAMES, MixtureCalibration
 from geonode.parameters_file import read_parameters
@@ -52,7 +53,7 @@ def simulated(
     levels: Annotated[int, typer.Option(help="Left-out ones of every number of levels.")] = 1200,
     seed: Annotated[int, typer.Option(help="Other than that of the calibration, 1000.")] = 50_000,
 ) -> None:
-    """Shares of simulated levels that 90% sets hold, and of spectra that 90% intervals hold."""
+    """Shares of simulated levels that sets of a level hold, and of spectra in 90% intervals."""
     prior, rows = packaged_prior(), []
     batches = batches_of(prior, LEVELS, levels, seed)
     with bar("leaving levels out", len(batches) * AT_ONCE) as report:
@@ -61,11 +62,14 @@ def simulated(
             masses = prior.mass_of_sets(batch.levels - 1, inside)
             widths = prior.intervals(batch.levels - 1, inside)[:, PROBABILITIES.index(0.9)]
             rows += [
-                (batch.levels, one.inside, one.more_likely < mass, np.mean(one.ratios <= width))
+                (
+                    *(batch.levels, one.inside, np.mean(one.ratios <= width)),
+                    *(one.more_likely < mass_of_level(mass, level) for level in PROBABILITIES),
+                )
                 for one, mass, width in zip(found, masses, widths, strict=True)
             ]
-    table = pd.DataFrame(rows, columns=["levels", "inside", "sets", "spectra"])
-    shares = table.groupby(["levels", "inside"])[["sets", "spectra"]].agg("mean").unstack()
+    table = pd.DataFrame(rows, columns=["levels", "inside", "spectra", *PROBABILITIES])
+    shares = table.groupby(["levels", "inside"]).agg("mean").unstack()
     typer.echo(shares.round(3).to_string())
     typer.echo(f"{len(table)} levels")
 

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.calibration.checks import Control, Correction, Validation
+from geonode.calibration.control_chart import Violation
 from geonode.calibration.intervals import is_determined
 from geonode.calibration.one_substance import OneSubstance
 from geonode.calibration.several_substances import SeveralSubstances
@@ -65,10 +66,14 @@ class CalibrationFile(Generic[M]):
     """Files of unknown spectra, each with the estimates of its spectra."""
     controls: list[Control] = field(default_factory=list)
     """Samples of known amounts among the unknowns."""
+    violations: list[Violation] = field(default_factory=list)
+    """Of Westgard's rules, by these controls after those of a history."""
     validations: list[Validation] = field(default_factory=list)
     """By samples that the calibration does not know, one of every substance."""
     correction: Correction | None = None
     """Of its estimates by standards; of one substance."""
+    aligned: list[str] = field(default_factory=list)
+    """Sentences on files whose axis was shifted by a constant, which was corrected."""
     doubts: list[str] = field(default_factory=list)
     """Sentences on files of known amounts whose spectra were calibrated with."""
     record: list[tuple[str, str]] = field(default_factory=list)
@@ -139,7 +144,7 @@ class CalibrationFile(Generic[M]):
         _require_estimates([numbers for one in every for numbers in one.numbers])
         _require_estimates([(one.p_value,) * 3 for one in every if one.p_value is not None])
         if self.correction:
-            found = [self.correction.of(one) for one in found]
+            found = [self.correction.of(one, self.model.level) for one in found]
         numbers = np.array([one.numbers for one in found]).swapaxes(0, 1)  # substance, unknown
         # Of an ambiguous spectrum the parts count, and not what is between them.
         lengths = np.array([[one.length(at) for one in found] for at in range(len(numbers))])
@@ -158,7 +163,7 @@ class CalibrationFile(Generic[M]):
     def estimate(
         self, spectra: Any
     ) -> tuple[Float[np.ndarray, "unknown *substance"], Float[np.ndarray, "unknown *substance 2"]]:
-        """Amounts of unknown spectra, of one substance or of each, and their 90% intervals.
+        """Amounts of unknown spectra, of one substance or of each, and their intervals.
 
         Args:
             spectra: array-like of shape (unknown, wavelength), as measured, on the axis of the
@@ -175,7 +180,12 @@ class CalibrationFile(Generic[M]):
         if not self.series.is_of_one:
             return amounts, ends
         found = amounts[:, 0], ends[:, 0]
-        return self.correction.applied(*found) if self.correction else found
+        return self.correction.applied(*found, self.model.level) if self.correction else found
+
+    def at(self, level: float) -> "CalibrationFile[M]":
+        """The same calibration with sets of another level."""
+        model: Any = self.model
+        return replace(self, model=replace(model, level=level))
 
     @property
     def misfits(self) -> list[str]:

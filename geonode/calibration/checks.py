@@ -1,16 +1,18 @@
 """Checks of a calibration in use: controls, validation, and correction by standards.
 
-A control is a sample of known concentration among the unknowns. It passes if its spectrum fits and
-its interval, or a part of its set, has what is known; of sound controls one in ten fails by chance.
+A control is a sample of known concentration among the unknowns. Its z is the error over half of
+what `TWO_SIGMA` of the errors stay within by the law of errors, so that |z| is above 2 as rarely as
+for a normal law, however few the levels. It warns from there on, and fails above 3, or if its
+spectrum fits nowhere.
 
 Validation samples were never calibrated with. RMSEP is the root mean square of their errors, bias
 the mean of these, slope that of the line of the estimates over the known concentrations. It fails
-if fewer intervals contain what is known than chance allows (binomial, nine of ten expected).
+if fewer intervals contain what is known than chance allows (binomial).
 
 Standards measured on another day or instrument correct the estimates e by a line, known = a + b e,
 by least squares. A half width w of an interval becomes sqrt((b w)^2 + (t s)^2 (1/n + (e - mean)^2
 / sum (e_i - mean)^2)), with s the residual deviation of n standards and t the 95% quantile of
-Student's distribution with n - 2 degrees of freedom.
+Student's distribution with n - 2 degrees of freedom (of intervals of 90%).
 
 Source: ISO 12099:2017 (bias, slope, RMSEP, and the correction).
 """
@@ -26,13 +28,20 @@ from scipy.special import bdtr, stdtrit  # scipy.stats takes 0.3 s to import
 from geonode.errors import SpectraError
 from geonode.estimation.estimates import Estimate
 from geonode.posterior.prior import COVERAGE
-from geonode.wording import number, quantity
+from geonode.ties import EQUAL
+from geonode.wording import number, percent, quantity
 
 FEWEST_STANDARDS = 3
 """Of a correction by slope and bias: a line and what is left to judge it by."""
 
 UNLIKELY_FEW = 0.01
 """Probability of so few intervals that contain what is known, below which a validation fails."""
+
+TWO_SIGMA = 0.9545
+"""Probability within two standard deviations of a normal law."""
+
+WARNS, FAILS = 2.0, 3.0
+"""Sizes of z above which a control warns, and fails."""
 
 SAME = 1e-12  # largest difference of equal spectra, relative to the largest value
 
@@ -51,19 +60,55 @@ class Control:
     estimated: float
     low: float
     high: float
-    """estimated, low, high: as for unknowns, with the 90% interval."""
+    """estimated, low, high: as for unknowns, with the interval."""
     fits: bool  # whether the spectrum may be one of the series
-    inside: bool  # whether the interval, or a part of the set, contains what is known
+    standard_error: float
+    """Half of what 95.45% of the errors stay within."""
+    z: float  # error over this standard error; of several parts, from the middle of the nearest
     alternatives: Sequence[float] = ()
     """Of an ambiguous spectrum, the concentrations that are as likely."""
 
+    @classmethod
+    def of(
+        cls, file: str, name: str, known: float, estimate: Estimate, wide: Estimate, place: int
+    ) -> "Control":
+        """Control of one substance.
+
+        Args:
+            file: of its spectrum.
+            name: of the spectrum, and of the substance if there are several.
+            known: its concentration.
+            estimate: its estimate.
+            wide: the same with a set of the level `TWO_SIGMA`.
+            place: of the substance.
+        """
+        at, low, high = estimate.numbers[place]
+        middle = at
+        first, last = min(wide.sets[place], key=lambda ends: max(ends[0] - known, known - ends[1]))
+        if not first <= middle <= last:
+            middle = (first + last) / 2
+        half = last - middle if known > middle else middle - first
+        error = float(max(half / 2, EQUAL * abs(middle), np.finfo(float).tiny))
+        about = file, name, known, at, low, high
+        z = float((middle - known) / error)
+        return cls(*about, estimate.fits, error, z, estimate.alternatives)
+
     @property
     def passed(self) -> bool:
-        """Whether the spectrum fits, and the interval contains what is known."""
-        return self.fits and self.inside
+        """Whether the spectrum fits, and what is known is not too far off."""
+        return self.fits and abs(self.z) <= FAILS
+
+    @property
+    def warns(self) -> bool:
+        """Whether it passed, farther off than one sound control in twenty-two."""
+        return self.passed and abs(self.z) > WARNS
 
     def sentence(self, unit: str) -> str:
         """The outcome, with the numbers."""
+        if not self.fits:
+            known = quantity(self.known, unit)
+            said = f"control {self.name} ({self.file}) failed: its spectrum fits nowhere"
+            return f"{said}, known {known}"
         low, high = (number(end) for end in (self.low, self.high))
         each = self.alternatives or [self.estimated]
         found, known = " or ".join(quantity(one, unit) for one in each), quantity(self.known, unit)
@@ -71,7 +116,8 @@ class Control:
             f"control {self.name} ({self.file}) {'passed' if self.passed else 'failed'}: found "
             f"{found} ({low} to {high}), known {known}"
         )
-        return said if self.fits else f"{said}; its spectrum fits nowhere"
+        off = f"{said}, {number(abs(self.z), 2)} standard errors off"
+        return f"{off}; a warning: of sound controls one in 22 is" if self.warns else off
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +129,16 @@ class Validation:
     known: OfSamples  # their concentrations
     estimated: OfSamples
     ends: EndsOfSamples
-    """estimated, ends: as for unknowns, with the 90% intervals."""
+    """estimated, ends: as for unknowns, with the intervals."""
     fits: Bool[np.ndarray, "sample"]  # whether a spectrum may be one of the series
     held: Bool[np.ndarray, "sample"]
     """Whether the intervals, or parts of the sets, contain the known concentrations."""
+    level: float = COVERAGE  # of the intervals
 
     @property
     def fails(self) -> bool:
         """Whether chance leaves so few intervals that contain what is known in less than 1%."""
-        return bool(round(bdtr(self.held.sum(), len(self.held), COVERAGE), 9) < UNLIKELY_FEW)
+        return bool(round(bdtr(self.held.sum(), len(self.held), self.level), 9) < UNLIKELY_FEW)
 
     @property
     def rmsep(self) -> float:
@@ -115,7 +162,7 @@ class Validation:
             f"validation with {len(self.known)} spectra ({self.file}): RMSEP "
             f"{quantity(self.rmsep, unit)}, bias {quantity(self.bias, unit)}, slope "
             f"{number(self.slope, absent='not known')}, {self.held.sum()} of {len(self.held)} "
-            f"inside their {COVERAGE:.0%} intervals"
+            f"inside their {percent(self.level)}% intervals"
         )
         wrong = int((~self.fits).sum())
         said = f"{said}; {wrong} fit nowhere" if wrong else said
@@ -168,23 +215,28 @@ class Correction:
         share = 1 / len(away) + (estimates - self.estimated.mean()) ** 2 / (away @ away)
         return self.deviation * np.sqrt(share)
 
-    def applied(self, estimates: OfSamples, ends: EndsOfSamples) -> tuple[OfSamples, EndsOfSamples]:
-        """Corrected estimates and intervals."""
-        quantile = stdtrit(len(self.known) - 2, (1 + COVERAGE) / 2)
+    def applied(
+        self, estimates: OfSamples, ends: EndsOfSamples, level: float
+    ) -> tuple[OfSamples, EndsOfSamples]:
+        """Corrected estimates and intervals of a level."""
+        quantile = stdtrit(len(self.known) - 2, (1 + level) / 2)
         of_line = quantile * self.line_errors(estimates)
         middle = self.intercept + self.slope * estimates
         half = self.slope * np.abs(ends - estimates[:, None])
         half = np.hypot(half, of_line[:, None])
         return middle, middle[:, None] + half * np.array([-1.0, 1.0])
 
-    def of(self, estimate: Estimate) -> Estimate:
-        """Corrected estimate of one substance; what geonode finds beside it is not corrected."""
+    def of(self, estimate: Estimate, level: float) -> Estimate:
+        """Corrected estimate of one substance; what geonode finds beside it is not corrected.
+
+        The level is that of its set.
+        """
         (amount,), (parts,) = estimate.amounts, estimate.sets
         ends = np.array(parts)
-        (middle,), _ = self.applied(np.array([amount]), ends[:1])
+        (middle,), _ = self.applied(np.array([amount]), ends[:1], level)
         about = np.array([amount]) if len(parts) == 1 else ends.mean(axis=1)
         alternatives = self.intercept + self.slope * np.array(estimate.alternatives)
-        sets = [(low, high) for low, high in self.applied(about, ends)[1].tolist()]
+        sets = [(low, high) for low, high in self.applied(about, ends, level)[1].tolist()]
         return replace(
             estimate,
             amounts=[float(middle)],

@@ -17,6 +17,7 @@ of the samples of one normal population:
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -53,6 +54,11 @@ class Diagnostics:
     rmsecv: dict[str, Float[np.ndarray, "_tried"]]
     """Root mean square error of samples left out by PLS and PCR (unit of the concentrations), with
     one component and more."""
+
+    def t2(self, leverage: Any) -> Any:
+        """Hotelling's T^2 of a leverage, or of the limit of one: of the scores alone."""
+        count = len(self.leverages)
+        return None if leverage is None else (count - 1) * (leverage - 1 / count)
 
     @property
     def inside(self) -> Bool[np.ndarray, "sample"]:

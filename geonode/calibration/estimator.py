@@ -18,9 +18,10 @@ from sklearn.utils.validation import (
 
 from geonode.calibration.chance import Chance
 from geonode.calibration.fit import Calibration
-from geonode.errors import MixtureError, SpectraError
+from geonode.errors import MixtureError, ParameterError, SpectraError
 from geonode.estimation.posterior import Estimates
 from geonode.mixtures.mixture import MixtureCalibration, MixtureEstimates
+from geonode.posterior.prior import COVERAGE
 from geonode.reading.headers import wavelength
 from geonode.spectra.arrays import plain_array
 
@@ -29,7 +30,7 @@ SAME_WAVELENGTH = 1e-6
 
 
 class ConcentrationRegressor(RegressorMixin, BaseEstimator):
-    """Concentrations by spectrum, by methods weighted by their errors, with 90% intervals.
+    """Concentrations by spectrum, by methods weighted by their errors, with intervals.
 
     Of several substances all are estimated together, and each by the methods whose errors are small
     for it (`geonode.mixtures`).
@@ -39,6 +40,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
             "quadratic", "single_wavelength", "pcr", "pls", "geonode" or "combined".
         offset: for geonode, whether spectra may differ from those of `fit` by a constant.
         scale: for geonode, whether they may differ by a factor close to 1.
+        level: probability of intervals and sets, above 0.5 and below 1.
 
     Attributes:
         calibration_ (Calibration): all methods and their errors on samples left out; of several
@@ -62,10 +64,12 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         method: str = "auto",
         offset: bool = False,
         scale: bool = False,
+        level: float = COVERAGE,
     ) -> None:
         self.method = method
         self.offset = offset
         self.scale = scale
+        self.level = level
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> "ConcentrationRegressor":  # noqa: N803
         """Learn from measured spectra, and weight the methods.
@@ -87,12 +91,16 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
             ValueError: an array is empty, negative or not finite, or not of these shapes.
             SpectraError: all concentrations are equal, or there is one wavelength that an offset
                 leaves nothing.
-            ParameterError: there is no such method, or it is geonode and takes no part.
+            ParameterError: there is no such method, it is geonode and takes no part, or the level
+                is none.
             MixtureError: amounts of several substances cannot calibrate, or there are options that
                 they have not.
         """
         columns, names = columns_of(X), getattr(y, "columns", None)
         plain_array(X, "X")
+        if not 0.5 < self.level < 1:
+            expected = "a number above 0.5 and below 1, such as 0.95"
+            raise ParameterError("ConcentrationRegressor", "level", self.level, expected)
         shape = plain_array(y, "y").shape
         self._several = len(shape) == 2 and shape[1] > 1
         options: dict[str, Any] = {
@@ -121,7 +129,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
             if groups is not None:
                 groups = column_or_1d(groups)
                 check_consistent_length(X, groups)
-            self.calibration_ = Calibration.fit(X, y, groups, **options)
+            self.calibration_ = Calibration.fit(X, y, groups, **options, level=self.level)
             self.method_ = self.calibration_.method
             _warn_of(self.calibration_, X)
         self._columns = columns
@@ -139,8 +147,8 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
 
         Args:
             X: spectra, array-like of shape (sample, wavelength).
-            return_interval: whether to return lowest and highest concentration of the 90% interval
-                of the method too. A set of geonode with a gap is more than its ends say: see the
+            return_interval: whether to return lowest and highest concentration of the interval of
+                the method too. A set of geonode with a gap is more than its ends say: see the
                 `sets` of `estimate`.
 
         Raises:
@@ -152,12 +160,12 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         found: Any
         fits = np.ones(len(X), dtype=bool)
         if self._several:
-            mixtures = self.calibration_.estimate(X)
+            mixtures = self.calibration_.estimate(X, self.level)
             fits, found, intervals = mixtures.fits, mixtures.amounts, mixtures.intervals
         else:
             if self.calibration_.curve is not None:
                 fits = self.calibration_.by_geonode(X).fits
-            found, intervals = self.calibration_.estimate(X)
+            found, intervals = self.calibration_.estimate(X, level=self.level)
         if misfits := int((~fits).sum()):
             warnings.warn(
                 f"{misfits} of {len(fits)} spectra fit no concentration; `estimate` tells which",
@@ -166,7 +174,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         return (found, intervals) if return_interval else found
 
     def estimate(self, X: Any) -> Estimates | MixtureEstimates:  # noqa: N803
-        """Posterior of the concentration of every spectrum by geonode, with its 90% sets.
+        """Posterior of the concentration of every spectrum by geonode, with its sets.
 
         Of several substances: their amounts, with joint regions.
 
@@ -180,8 +188,8 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         """
         spectra = self._validated(X)
         if self._several:
-            return self.calibration_.estimate(spectra)
-        return self.calibration_.by_geonode(spectra)
+            return self.calibration_.estimate(spectra, self.level)
+        return self.calibration_.by_geonode(spectra, self.level)
 
     def _validated(self, X: Any) -> np.ndarray:  # noqa: N803
         """Spectra with the columns of `fit`."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.sparse.csgraph import connected_components
-from scipy.special import bdtr  # scipy.stats takes 0.3 s to import
+from scipy.special import bdtr, ndtri  # scipy.stats takes 0.3 s to import
 
 from geonode.calibration.combination import combined_left_out
 from geonode.calibration.intervals import (
@@ -46,7 +46,7 @@ WITHOUT_PREPROCESSINGS = (
 )
 
 OUTLYING = 3.0
-"""Half widths of its interval that an outlying sample between the ends is off: 5 deviations."""
+"""Half widths of its 90% interval that an outlying sample between the ends is off: 5 deviations."""
 
 Samples = Float[np.ndarray, "sample"]
 Scans = tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]
@@ -77,7 +77,9 @@ class Calibration:
     law: ErrorLaw | None
     """Of its errors; None: it is geonode."""
     sets: dict[str, Sets]
-    """90% intervals of the samples left out, by method: the one that estimates, and geonode."""
+    """Intervals of the samples left out, by method: the one that estimates, and geonode."""
+    level: float
+    """Probability of the intervals, of samples left out and of unknowns."""
 
     @classmethod
     @one_thread()
@@ -92,6 +94,7 @@ class Calibration:
         scale: bool = False,
         scans: Scans | None = None,
         preprocessed: bool = False,
+        level: float = COVERAGE,
         report: Progress = silent,
     ) -> "Calibration":
         """Fit all methods to samples, and weight them by the errors of groups of them left out.
@@ -101,18 +104,18 @@ class Calibration:
             concentrations: theirs, none negative, at least two different ones.
             groups: of samples that are left out together; None: those of one concentration that
                 are nearer to each other than to all of other ones.
-            method: a key of `NAMES`, to estimate by; "auto": the combination, or geonode alone if
-                the combination is no better than a guess and geonode's sets hold.
+            method: key of `NAMES`; "auto": the combination, or geonode alone if that is no better
+                than a guess and geonode's sets hold.
             offset: for geonode, as of `Curve.of`.
             scale: as offset.
             scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.
             preprocessed: whether the spectra are, so that no preprocessings are tried.
+            level: of the intervals.
             report: called for every method, and for every fold of geonode.
 
         Raises:
             ParameterError: there is no such method, or it is geonode and takes no part.
-            SpectraError: samples are not finite or of no usual size, concentrations negative, all
-                equal or not as many.
+            SpectraError: numbers are not finite, of no usual size, negative, all equal or too few.
         """
         concentrations = real_array(concentrations, "concentrations", sample=None)
         spectra = real_array(spectra, "spectra", sample=len(concentrations), wavelength=None)
@@ -130,7 +133,7 @@ class Calibration:
             return Curve.of(series, offset=offset, scale=scale, one_scan=True)
 
         def left_out(out: np.ndarray) -> Estimates:
-            return estimate(curve_of(concentrations[~out], spectra[~out]), spectra[out])
+            return estimate(curve_of(concentrations[~out], spectra[~out]), spectra[out], level)
 
         try:
             first = curve_of(concentrations[of], scan)  # as it may say why there is none
@@ -147,15 +150,15 @@ class Calibration:
             concentrations, estimates, leverages, folds
         )
         verdict = Verdict.of(concentrations, estimates)
-        chosen = _chosen(method, verdict, sets)
+        chosen = _chosen(method, verdict, sets, level)
         if chosen not in estimates:
             absent = absent if chosen == "geonode" else WITHOUT_PREPROCESSINGS
             raise ParameterError("calibration", "method", chosen, f"another: {absent}")
-        whole = cls(concentrations, found, curve, absent, estimates, chosen, None, sets)
+        whole = cls(concentrations, found, curve, absent, estimates, chosen, None, sets, level)
         if chosen == "geonode":
             return whole
         own, its = estimates[chosen], leverages[chosen]
-        sets[chosen] = intervals_left_out(concentrations, own, its, groups, folds)
+        sets[chosen] = intervals_left_out(concentrations, own, its, groups, folds, level)
         errors = (own - concentrations)[of]
         if scans:
             errors += whole._estimated(scan)[0] - whole._estimated(spectra)[0][of]
@@ -168,15 +171,19 @@ class Calibration:
 
     @one_thread()
     def estimate(
-        self, spectra: Any, of_geonode: Float[np.ndarray, "unknown"] | None = None
+        self,
+        spectra: Any,
+        of_geonode: Float[np.ndarray, "unknown"] | None = None,
+        level: float | None = None,
     ) -> tuple[Float[np.ndarray, "unknown"], Float[np.ndarray, "unknown 2"]]:
-        """Concentrations of unknown spectra by the method in use, and their 90% intervals.
+        """Concentrations of unknown spectra by the method in use, and their intervals.
 
         Intervals are infinite where nothing tells how wide they are.
 
         Args:
             spectra: array-like of shape (unknown, wavelength).
             of_geonode: the likeliest concentrations by `by_geonode`, if they are known.
+            level: of the intervals; None: that of the calibration.
 
         Raises:
             SpectraError: as `real_array`, or spectra have other wavelengths than the samples.
@@ -184,11 +191,11 @@ class Calibration:
         wavelengths = self.fitted["pls"].wavelengths if self.law else None
         spectra = real_array(spectra, "spectra", unknown=None, wavelength=wavelengths)
         if self.law is None:
-            found = self.by_geonode(spectra)
+            found = self.by_geonode(spectra, level)
             ends = [(parts[0][0], parts[-1][1]) for parts in found.sets]
             return found.mode, np.array(ends).reshape(-1, 2)
         middle, leverages = self._estimated(spectra, of_geonode)
-        return middle, self.law.intervals(middle, leverages)
+        return middle, self.law.intervals(middle, leverages, level or self.level)
 
     def _estimated(
         self, spectra: np.ndarray, of_geonode: np.ndarray | None = None
@@ -213,15 +220,16 @@ class Calibration:
         return is_determined(estimates, ends, self.concentrations)
 
     @one_thread()
-    def by_geonode(self, spectra: Any) -> Estimates:
-        """Concentrations and 90% sets of unknown spectra by geonode, whatever the method is.
+    def by_geonode(self, spectra: Any, level: float | None = None) -> Estimates:
+        """Concentrations and sets of unknown spectra by geonode; arguments as of `estimate`.
 
         Raises:
             SpectraError: as `estimate`, or geonode has no curve.
         """
         if self.curve is None:
             raise SpectraError(self.absent)
-        return estimate(self.curve, real_array(spectra, "spectra", unknown=None, wavelength=None))
+        spectra = real_array(spectra, "spectra", unknown=None, wavelength=None)
+        return estimate(self.curve, spectra, level or self.level)
 
     def held(self, method: str) -> Bool[np.ndarray, "sample"]:
         """Whether the intervals of a method (a key of `sets`) hold the left-out samples."""
@@ -231,10 +239,10 @@ class Calibration:
     def warnings(self) -> list[str]:
         """Sentences that a reader must know before using what estimates."""
         found, held = [], self.held(self.method)
-        if _are_few(held):
+        if _are_few(held, self.level):
             found.append(
                 f"Warning: {held.sum()} of {len(held)} known levels inside their interval; about "
-                f"{COVERAGE * len(held):.0f} expected."
+                f"{self.level * len(held):.0f} expected."
             )
         used = self.verdict.by_key(self.method)
         if (share := used.scores.rmsep_of_range) >= LARGEST_ERROR:
@@ -253,6 +261,7 @@ class Calibration:
         known = self.concentrations
         away = used.estimates - known
         half = np.array([parts[0][1] - parts[0][0] for parts in self.sets[self.method]]) / 2
+        half *= ndtri((1 + COVERAGE) / 2) / ndtri((1 + self.level) / 2)
         outlying = (np.abs(away) > OUTLYING * half) & (known > known.min()) & (known < known.max())
         for place in np.flatnonzero(outlying):
             found.append(
@@ -319,7 +328,7 @@ def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarr
     return groups
 
 
-def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets]) -> str:
+def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets], level: float) -> str:
     """Key of what estimates.
 
     If the combination does not count, it is geonode if its sets hold: where spectra of two
@@ -329,9 +338,10 @@ def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets]) -> str:
         return method
     if verdict.chosen or "geonode" not in sets:
         return "combined"
-    return "combined" if _are_few(are_held(verdict.levels, sets["geonode"])) else "geonode"
+    held = are_held(verdict.levels, sets["geonode"])
+    return "combined" if _are_few(held, level) else "geonode"
 
 
-def _are_few(held: np.ndarray) -> bool:
-    """Whether it is unlikely that so few sets hold, if nine of ten should."""
-    return bool(bdtr(held.sum(), len(held), COVERAGE) < UNLIKELY)
+def _are_few(held: np.ndarray, level: float) -> bool:
+    """Whether it is unlikely that so few sets hold, if a share of `level` should."""
+    return bool(bdtr(held.sum(), len(held), level) < UNLIKELY)

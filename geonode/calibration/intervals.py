@@ -2,8 +2,8 @@
 
 The error e of a left-out sample has the variance v(c) (1 + h), with h the leverage of its spectrum
 among the samples it was estimated from. The same law, with the leverage among all samples, is that
-of an unknown: its 90% interval is the concentrations c around its estimate from which it is no
-farther than
+of an unknown: its interval, of 90% say, is the concentrations c around its estimate from which it
+is no farther than
 
     t sqrt(v(c) (1 + h)),    t: 95% quantile of Student's distribution, n - 3/2 degrees of freedom
 
@@ -51,7 +51,7 @@ EXACT = 1e-9
 """Standard deviation that is rounding, relative to the largest concentration."""
 
 Sets = list[list[tuple[float, float]]]
-"""Intervals of the 90% set of every sample, ascending."""
+"""Intervals of the set of every sample, ascending."""
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,11 @@ class ErrorLaw:
             max(round(count) - 2, 0),
         )
 
-    @property
-    def quantile(self) -> float:
-        """t: half width of an interval over the standard deviation."""
+    def quantile(self, level: float = COVERAGE) -> float:
+        """t: half width of an interval of a level over the standard deviation."""
         if not self.freedom:
             return float("inf")
-        return float(stdtrit(self.freedom + 1 / 2, (1 + COVERAGE) / 2))
+        return float(stdtrit(self.freedom + 1 / 2, (1 + level) / 2))
 
     def deviations(
         self,
@@ -143,9 +142,10 @@ class ErrorLaw:
         self,
         estimates: Float[np.ndarray, "unknown"],
         leverages: Float[np.ndarray, "unknown"],
+        level: float = COVERAGE,
     ) -> Float[np.ndarray, "unknown 2"]:
-        """90% intervals; infinite without a degree of freedom. Arguments as of `deviations`."""
-        inside, beyond = self.quantile * self.deviations(estimates, leverages)
+        """Intervals of a level; infinite without a degree of freedom. Others as of `deviations`."""
+        inside, beyond = self.quantile(level) * self.deviations(estimates, leverages)
         beyond *= WIDER_BEYOND
         ends = []
         for side, near, far in ((-1, -self.high, -self.low), (1, self.low, self.high)):
@@ -163,6 +163,7 @@ def intervals_left_out(
     leverages: Float[np.ndarray, "sample"],
     groups: Int[np.ndarray, "sample"],
     folds: Int[np.ndarray, "sample"],
+    level: float = COVERAGE,
 ) -> Sets:
     """Intervals of left-out samples, each by the law of the errors of the other folds.
 
@@ -172,13 +173,14 @@ def intervals_left_out(
         leverages: of these estimates.
         groups: as of `ErrorLaw.of`.
         folds: of samples that were left out together.
+        level: of the intervals.
     """
     ends = np.empty((len(estimates), 2))
     of_all = concentrations, estimates - concentrations, leverages, groups
     for fold in np.unique(folds):
         out = folds == fold
         law = ErrorLaw.of(*(values[~out] for values in of_all))
-        ends[out] = law.intervals(estimates[out], leverages[out])
+        ends[out] = law.intervals(estimates[out], leverages[out], level)
     return [[(low, high)] for low, high in ends.tolist()]
 
 
@@ -189,12 +191,12 @@ def is_determined(
 ) -> Bool[np.ndarray, "unknown"]:
     """Whether estimates say where in the range of the levels a concentration is.
 
-    They do not if the 90% set spans half of the range or more, or if they are beyond the levels by
+    They do not if the set spans half of the range or more, or if they are beyond the levels by
     more than the range.
 
     Args:
         estimates: concentrations.
-        ends: lowest and highest concentration of their 90% sets, of all parts.
+        ends: lowest and highest concentration of their sets, of all parts.
         levels: that were calibrated with.
     """
     low, high = float(levels.min()), float(levels.max())

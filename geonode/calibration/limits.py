@@ -105,7 +105,10 @@ def precision_limit(
         return Limit(name, ONLY_ROUNDING)
     ranges = [profile.working_range(1 / factor) for factor in (DETECTION, QUANTIFICATION)]
     ends = [None if one is None else (one[0], one[0]) for one in ranges]
-    said = "3.3 and 10 standard errors of an unknown, by the method that estimates"
+    said = (
+        "recommended, as it is of the method that estimates and of its errors on left-out levels: "
+        "3.3 and 10 standard errors of an unknown"
+    )
     if ends[0] is None:
         return Limit(name, "the standard error is too large at all levels")
     if ends[0][0] <= first:
@@ -151,6 +154,20 @@ class Line:
     def is_sloped(self) -> bool:
         """Whether the slope differs from zero."""
         return self.p_value < SIGNIFICANT
+
+    @property
+    def relative_error(self) -> float | None:
+        """Relative standard error of the line (% RSE): of the levels read back, but the blank.
+
+        Source: US EPA, SW-846 method 8000D (2018), section 11.5.
+        """
+        levels = self.series.concentrations
+        known = levels > 0
+        freedom = int(known.sum()) - 2
+        if not self.is_sloped or freedom < 1:
+            return None
+        read = (self.series.signal[known, self.place] - self.intercept) / self.slope
+        return float(100 * np.sqrt(np.sum((read / levels[known] - 1) ** 2) / freedom))
 
     @property
     def of_one_scan(self) -> float:

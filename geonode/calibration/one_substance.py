@@ -40,6 +40,7 @@ from geonode.estimation.posterior import Law, Pairs
 from geonode.learning.predicted import Predicted
 from geonode.parameters_file import default_parameters
 from geonode.posterior.next_levels import Proposal, propose
+from geonode.posterior.prior import COVERAGE
 from geonode.prediction.model import SpectralModel
 from geonode.progress import Progress, silent
 from geonode.spectra.component_regression import Fit
@@ -48,7 +49,7 @@ from geonode.spectra.series import Series, require_response
 from geonode.spectra.table import MOST_LEVELS
 from geonode.storage.table import cell_text
 from geonode.ties import EQUAL
-from geonode.wording import listed, number, quantity
+from geonode.wording import listed, number, percent, quantity
 
 MOST_WITH_MIDDLES = 12
 """Largest number of levels between which predictions are tabulated too."""
@@ -58,6 +59,9 @@ PROPOSALS = 3
 
 PREDICTED = 65
 """Number of concentrations at which spectra are predicted for tables and figures."""
+
+WORKING = (0.2, 0.1)
+"""Largest standard errors, relative to the concentration, of the usual working ranges."""
 
 COEFFICIENTS = "coefficients: table regression, calibration file"
 
@@ -76,6 +80,10 @@ class OneSubstance:
     calibration: Calibration
     chance: Chance
     """Whether its levels could be chance."""
+    level: float = COVERAGE
+    """Probability that the sets of unknowns contain the concentration."""
+    working: tuple[float, ...] = WORKING
+    """Largest relative standard errors of the working ranges that are given."""
 
     def __post_init__(self) -> None:
         curve, (levels, wavelengths) = self.calibration.curve, self.series.signal.shape
@@ -118,10 +126,13 @@ class OneSubstance:
             scale=parameters.allow_scale,
             scans=scans_of_levels(series),
             preprocessed=bool(series.preprocessing.steps),
+            level=parameters.level,
             report=report,
         )
         means = series.concentrations, series.signal, series.replicates
-        return cls(series, found, Chance.of(*means))
+        asked = {*WORKING, (parameters.precision or 100 * WORKING[0]) / 100}
+        working = tuple(sorted(asked, reverse=True))
+        return cls(series, found, Chance.of(*means), parameters.level, working)
 
     @staticmethod
     def steps(series: Series) -> int:
@@ -133,8 +144,8 @@ class OneSubstance:
         return len(own) + (int(folds.max()) + 1) * takes_part
 
     def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
-        """Concentrations by the chosen method, and the ends of their 90% sets."""
-        middle, ends = self.calibration.estimate(spectra)
+        """Concentrations by the chosen method, and the ends of their sets."""
+        middle, ends = self.calibration.estimate(spectra, level=self.level)
         return middle[:, None], ends[:, None]
 
     def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
@@ -147,7 +158,7 @@ class OneSubstance:
                 for one, error in zip(of_geonode, errors, strict=True)
             ]
         modes = np.array([one.amounts[0] for one in of_geonode]) if of_geonode else None
-        middle, ends = self.calibration.estimate(spectra, modes)
+        middle, ends = self.calibration.estimate(spectra, modes, self.level)
         columns = names, middle.tolist(), ends.tolist(), self._errors_at(middle)
         found = [
             Estimate(name, [amount], [[(low, high)]], True, standard_errors=[error])
@@ -165,7 +176,7 @@ class OneSubstance:
         curve = self.calibration.curve
         if curve is None:
             return []
-        found = self.calibration.by_geonode(spectra)
+        found = self.calibration.by_geonode(spectra, self.level)
         shifted = shifts(curve, self.series, spectra)
         fits = found.fits & (shifted == 0)
         unit = "" if self.series.unit == "1" else self.series.unit
@@ -188,11 +199,11 @@ class OneSubstance:
     @property
     def layers(self) -> dict[str, tuple[str, str]]:
         """The concentration with its interval, and whether a pixel fits if that is known."""
-        unit = self.series.unit
+        unit, level = self.series.unit, percent(self.level)
         found = {
             "concentration": (unit, f"concentration by {self.method}"),
-            "low90": (unit, "lower end of its 90% interval"),
-            "high90": (unit, "upper end of its 90% interval"),
+            f"low{level}": (unit, f"lower end of its {level}% interval"),
+            f"high{level}": (unit, f"upper end of its {level}% interval"),
         }
         of_fit = {"p_value": ("1", "p-value of a misfit as large")}
         return found if self.calibration.curve is None else found | of_fit
@@ -200,7 +211,7 @@ class OneSubstance:
     def on(self, place: torch.device) -> Mapping:
         """Function that estimates the pixels of an image; the curve of geonode is on a device."""
         curve = self.calibration.curve
-        return partial(self._pixels, None if curve is None else Law(curve, place))
+        return partial(self._pixels, None if curve is None else Law(curve, place, self.level))
 
     def _pixels(self, law: Law | None, spectra: np.ndarray) -> MapValues:
         flags, of_fit = np.zeros(len(spectra), int), []
@@ -212,7 +223,8 @@ class OneSubstance:
             middle, low, high = found.mode, found.low, found.high
             flags = flags + AMBIGUOUS * found.disconnected
         else:
-            middle, ends = self.calibration.estimate(spectra, None if law is None else found.mode)
+            modes = None if law is None else found.mode
+            middle, ends = self.calibration.estimate(spectra, modes, self.level)
             low, high = ends.T
         levels = self.series.concentrations
         outside = ((middle < levels[0]) & (levels[0] > 0)) | (middle > levels[-1])
@@ -249,10 +261,14 @@ class OneSubstance:
         return self.information.telling(low, high).tolist() if self.information else []
 
     @cached_property
+    def recommended(self) -> Limit:
+        """Recommended limit of detection and of quantification."""
+        return precision_limit(self.series, self.precision, self.method, usable=self.is_usable)
+
+    @cached_property
     def limits(self) -> list[Limit]:
         """Limits of detection and of quantification, the recommended one first."""
-        own = precision_limit(self.series, self.precision, self.method, usable=self.is_usable)
-        return [own, *limits(self.series, self.calibration)]
+        return [self.recommended, *limits(self.series, self.calibration)]
 
     @cached_property
     def scans(self) -> tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]:
@@ -334,7 +350,8 @@ class OneSubstance:
         (a, b), (c, d) = law.inside, law.beyond
         said = (
             f"variance {a!r} + {b!r} c² from {law.low!r} to {law.high!r}, {c!r} + {d!r} c² beyond, "
-            f"times 1 + leverage; {law.freedom} degrees of freedom, t = {law.quantile!r}"
+            f"times 1 + leverage; {law.freedom} degrees of freedom, "
+            f"t = {law.quantile(self.level)!r}"
         )
         return [*told, ("law of errors", said)]
 
@@ -357,8 +374,16 @@ class OneSubstance:
         return f"{components} components; {COEFFICIENTS}"
 
     def range_remark(self, estimate: Estimate) -> str | None:
-        """Remark on an estimate beyond the levels; None for one within them."""
+        """Remark on an estimate below the recommended limits or beyond the levels, else None."""
         levels, (concentration,) = self.series.concentrations, estimate.amounts
+        named = {
+            "not detected: below the limit of detection": self.recommended.detection,
+            "< LOQ: below the limit of quantification": self.recommended.quantification,
+        }
+        for said, ends in named.items():
+            # A limit at the lowest level is one at most; that of several parts is no amount.
+            if ends and max(levels[0], concentration) < ends[0] and not estimate.is_ambiguous:
+                return f"{said}, {quantity(ends[0], self.series.unit, 2)}"
         if levels[0] <= concentration <= levels[-1] or (levels[0] == 0 > concentration):
             return None
         side, end = ("above", -1) if concentration > levels[-1] else ("below", 0)
@@ -439,7 +464,7 @@ def _remark_of_geonode(
     if not fits:
         return (
             f"{name} fits nowhere (p = {p_value:.2g}): no concentration of the model gives such a "
-            "spectrum, so its numbers mean nothing."
+            "spectrum, so there is no estimate."
         )
     if len(parts) > 1:
         each = cell_text(parts, REMARK_DIGITS).replace("; ", " or ")

@@ -14,12 +14,10 @@ from geonode.estimation.estimates import Estimate
 from geonode.storage.atomic import remove, replacing, write_bytes
 from geonode.storage.table import SHOWN, Cell, Column, Table, number_text
 from geonode.storage.workbook import workbook
+from geonode.wording import percent
 
 BESIDE = ("controls", "validated", "standards", "record")
 """Tables of results beside that of the unknowns."""
-
-CELLS = ("standard error", "low90", "high90", "raw estimate", "raw standard error")
-"""Columns of an amount, beside what is reported of it."""
 
 
 def result_tables(file: CalibrationFile[Any]) -> list[Table]:
@@ -39,7 +37,7 @@ def brief_unknowns(file: CalibrationFile[Any], *, ends: bool = True) -> Table:
 
     Args:
         file: with its results.
-        ends: whether to give the ends of 90% intervals, and why a spectrum fits nowhere.
+        ends: whether to give the ends of intervals, and why a spectrum fits nowhere.
     """
     names, found = _found(file)
     amounts = [
@@ -55,7 +53,7 @@ def brief_unknowns(file: CalibrationFile[Any], *, ends: bool = True) -> Table:
     columns.append(Column("remark", remarks))
     if len(file.unknowns) > 1:
         columns.insert(0, Column("file", names))
-    said = ", with 90% intervals" if ends else ""
+    said = f", with {percent(file.model.level)}% intervals" if ends else ""
     return Table("brief", f"Unknown spectra: estimate ± standard error{said}", columns)
 
 
@@ -84,10 +82,15 @@ def _reported_text(one: Estimate, place: int, *, ends: bool) -> str:
     return f"{said} {within}" if ends else said
 
 
-def interval_columns(numbers: Sequence[Any], unit: str, of: str = "") -> list[Column]:
-    """Columns of estimates, and of the lower and upper ends of their 90% intervals."""
-    names = ("estimated", "low90", "high90")
+def interval_columns(numbers: Sequence[Any], unit: str, level: float, of: str = "") -> list[Column]:
+    """Columns of estimates, and of the lower and upper ends of their intervals of a level."""
+    names = ("estimated", *ends_called(level))
     return [Column(f"{of}{name}", one, unit) for name, one in zip(names, numbers, strict=True)]
+
+
+def ends_called(level: float) -> tuple[str, str]:
+    """Names of columns of the lower and upper ends of intervals of a level."""
+    return f"low{percent(level)}", f"high{percent(level)}"
 
 
 def files_of(out: Path) -> dict[str, Path]:
@@ -153,43 +156,54 @@ def _unknowns(file: CalibrationFile[Any]) -> Table:
     names, found = _found(file)
     columns = [Column("file", names), Column("spectrum", [one.name for one in found])]
     raw: list[Column] = []
+    level = file.model.level
+    own = ("standard error", *ends_called(level), "raw estimate", "raw standard error")
     for place, (name, unit) in enumerate(
         zip(file.series.substances, file.series.units, strict=True)
     ):
         group = "" if file.series.is_of_one else name
         cells = zip(*(_reported_cells(one, place) for one in found), strict=True)
-        for title, values in zip((group or "estimated", *CELLS), cells, strict=True):
-            called = f"{group} {title}" if group and title in CELLS else title
+        for title, values in zip((group or "estimated", *own), cells, strict=True):
+            called = f"{group} {title}" if group and title in own else title
             shown = raw if title.startswith("raw") else columns
             digits = None if shown is raw else 6
             shown.append(Column(called, values, unit, digits=digits, group=group))
     columns.append(Column("remark", _remarks(file, found)))
     columns += [Column("fits", [one.fits for one in found]), *raw]
+    if any(one.dilution != 1 for one in found):
+        columns.append(Column("dilution", [one.dilution for one in found]))
     by = file.method
     if file.correction:
         by += ", corrected by standards"
-        columns.append(Column("uncorrected", [one.uncorrected[0] for one in found], file.unit))
+        columns.append(
+            Column(
+                "uncorrected",
+                [one.uncorrected[0] if one.fits else None for one in found],
+                file.unit,
+            )
+        )
     if of_geonode := [one.by_geonode for one in found if one.by_geonode]:
         if file.model.calibration.method != "geonode":
             by += ", geonode beside it"
-            columns += interval_columns(_intervals(of_geonode), file.unit, "geonode ")
+            columns += interval_columns(_intervals(of_geonode), file.unit, level, "geonode ")
         sets = [one.sets[0] if one.fits else None for one in of_geonode]
         columns += [
             Column("ambiguous", [one.is_ambiguous for one in of_geonode]),
             Column("p", [one.p_value for one in of_geonode]),
-            Column("geonode set90", sets, file.unit),
+            Column(f"geonode set{percent(level)}", sets, file.unit),
         ]
     columns.append(Column("method", [file.method] * len(found)))
-    return Table("unknowns", f"Unknown spectra, estimated by {by}, with 90% intervals", columns)
+    title = f"Unknown spectra, estimated by {by}, with {percent(level)}% intervals"
+    return Table("unknowns", title, columns)
 
 
 def _reported_cells(one: Estimate, place: int) -> tuple[Cell, ...]:
-    """Amount for reports, and the cells of `CELLS`."""
+    """Amount for reports, its error, ends of its set, and the raw amount and error."""
     amount, low, high = one.numbers[place]
     error = one.standard_errors[place]
-    raw = amount, error if error < math.inf else None
     if not one.fits:
-        return None, None, None, None, *raw
+        return (None,) * 6
+    raw = amount, error if error < math.inf else None
     if not one.is_number(place):
         return "not determined", None, low, high, *raw
     rounded, shown, _ = reported(amount, error)
@@ -209,17 +223,22 @@ def _intervals(found: list[Estimate]) -> list[list[Cell]]:
 
 def _controls(file: CalibrationFile[Any]) -> Table:
     found, unit = file.controls, file.unit
-    estimated = [alternatives_text(one) or one.estimated for one in found]
-    ends = ([one.low for one in found], [one.high for one in found])
+    numbers: list[list[Cell]] = [
+        [alternatives_text(one) or one.estimated, one.low, one.high] if one.fits else [None] * 3
+        for one in found
+    ]
     columns = [
         Column("file", [one.file for one in found]),
         Column("control", [one.name for one in found]),
         Column("known", [one.known for one in found], unit),
-        *interval_columns((estimated, *ends), unit),
+        *interval_columns([*zip(*numbers, strict=True)], unit, file.model.level),
         Column("fits", [one.fits for one in found]),
+        Column("z", [one.z if one.fits else None for one in found], digits=3),
+        Column("warns", [one.warns for one in found]),
         Column("passed", [one.passed for one in found]),
     ]
-    return Table("controls", "Controls, which must lie in their 90% intervals", columns)
+    title = "Controls: z, the error over its standard error, warns above 2 and fails above 3"
+    return Table("controls", title, columns)
 
 
 def _validated(file: CalibrationFile[Any]) -> Table:
@@ -232,7 +251,7 @@ def _validated(file: CalibrationFile[Any]) -> Table:
         *[Column("file", files)] * (len(found) > 1),
         Column("spectrum", [name for one in found for name in one.names]),
         Column("known", known, unit),
-        *interval_columns((estimated, *ends.T), unit),
+        *interval_columns((estimated, *ends.T), unit, file.model.level),
         Column("error", estimated - known, unit),
         Column("inside the interval", held),
         Column("fits", fits),

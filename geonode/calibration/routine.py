@@ -17,12 +17,14 @@ from jaxtyping import Float
 
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile, M, read_unknown
-from geonode.calibration.checks import Control, Correction, Validation, known_already
+from geonode.calibration.checks import TWO_SIGMA, Control, Correction, Validation, known_already
 from geonode.calibration.one_substance import scans_of_levels
 from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError, SpectraError
-from geonode.estimation.axis import own_values, require_axis
+from geonode.estimation.axis import aligned, own_values, require_axis
+from geonode.estimation.estimates import Estimate
 from geonode.progress import Progress, silent
+from geonode.reading.dilutions import factor_of, factors_of
 from geonode.reading.files import (
     FORMATS,
     UNCHOSEN,
@@ -39,7 +41,7 @@ from geonode.spectra.quantities import UNSAID, in_quantity, quantity_of
 from geonode.spectra.series import Series
 from geonode.spectra.table import Spectra
 from geonode.storage.lineage import code_digest
-from geonode.wording import listed, quantity
+from geonode.wording import listed, percent, quantity
 
 OPTIONS = "options"
 WILD = ("*", "?", "[")
@@ -100,6 +102,9 @@ class Routine:
     holds no other."""
     validation: Known | None  # samples to judge the calibration by
     standards: Known | None  # samples to correct it by
+    dilutions: dict[str, float]
+    """Factors by which samples were diluted, by name as of `controls`; others were not."""
+    align: bool  # whether a constant shift of the axis of a file is corrected
     asked: dict[str, Any]  # options that these were read with
     files: dict[Path, str]  # SHA-256 of all files that were read
 
@@ -113,6 +118,9 @@ class Routine:
         standards: Path | None,
         choices: Choices = UNCHOSEN,
         beside: Path | None = None,
+        dilution: str | None = None,
+        *,
+        align: bool = False,
     ) -> "Routine":
         """Read all files.
 
@@ -126,9 +134,13 @@ class Routine:
             choices: what files leave open: the sheet of all workbooks, and where those of known
                 concentration have it.
             beside: file of the series, which may have unknowns too.
+            dilution: the factor by which all unknowns but controls were diluted, or a table with a
+                column of names and one that is called dilution.
+            align: whether to correct a constant shift of the axis of every file.
 
         Raises:
-            SpectraError: a file cannot be read, or its axis, unit or range is another.
+            SpectraError: a file cannot be read, or its axis, unit or range is another, or a
+                dilution is none.
             ParameterError: a control is no number, or none of the spectra; or there are standards
                 of several substances.
         """
@@ -140,7 +152,10 @@ class Routine:
         tables, known_files = tables_of(unknowns), [one for one in (validation, standards) if one]
         table = choices.concentrations if known_files else None
         second = [file_and_sheet(table)[0]] if table else []
+        listed_in = None if dilution is None or factor_of(dilution) else Path(dilution)
+        second += [listed_in] if listed_in else []
         with unchanged(*tables, *known_files, *second) as files:
+            factors = factors_of(listed_in) if listed_in else {}
             spectra = {
                 one: read_unknown(one, series, _suiting(one, choices).sheet) for one in tables
             }
@@ -157,12 +172,18 @@ class Routine:
             if name not in names:
                 expected = f"the name of a spectrum, such as {', '.join(sorted(names)[:3])}"
                 raise ParameterError(OPTIONS, "--control", name, expected)
+        if lacking := sorted(names - {*factors} - {*dict(known)}) if listed_in else []:
+            found = f"{listed_in}: found no dilution of {lacking[0]!r}"
+            raise SpectraError(f"{found}, expected one of every spectrum, 1 if it was not diluted")
+        if dilution and not listed_in:
+            factors = dict.fromkeys(names - {*dict(known)}, factor_of(dilution))
         given = asdict(choices).items()
         asked = {key: value for key, value in given if value != getattr(UNCHOSEN, key)}
         every = spectra | {one.file: one.spectra for one in (judge, correct) if one}
         done = {path: one.converted for path, one in every.items() if one.converted}
         asked |= {f"conversion of {path}": said for path, said in done.items()}
-        return cls(spectra, dict(known), judge, correct, asked, files)
+        asked |= {"dilution": dilution} if dilution else {}
+        return cls(spectra, dict(known), judge, correct, factors, align, asked, files)
 
     def used(self, file: CalibrationFile[M], report: Progress = silent) -> CalibrationFile[M]:
         """A calibration, corrected by the standards, with all estimates.
@@ -172,8 +193,12 @@ class Routine:
             report: called with the number of spectra of every file of unknowns.
 
         Raises:
-            SpectraError: standards do not determine a line, or an axis is too coarse.
+            SpectraError: standards do not determine a line, or an axis is too coarse or, aligned,
+                does not cover that of the series.
         """
+        if self.align:
+            file, used = self._aligned(file)
+            return used.used(file, report)
         if self.standards:
             found = file.estimated(self.standards.file, self.standards.spectra)
             by_line = np.array([one.amounts[0] for one in found])
@@ -186,38 +211,82 @@ class Routine:
             fits = np.array([one.fits for one in found])
             amounts, names = self.validation.amounts, self.validation.spectra.names
             held = np.array([one.contains(each) for one, each in zip(found, amounts, strict=True)])
-            name = str(self.validation.file)
+            name, level = str(self.validation.file), file.model.level
             judged = [
-                Validation(_of(name, of), names, known, each[:, 0], each[:, 1:], fits, inside)
+                Validation(
+                    _of(name, of), names, known, each[:, 0], each[:, 1:], fits, inside, level
+                )
                 for of, known, each, inside in zip(
                     file.substances, amounts.T, numbers.swapaxes(0, 1), held.T, strict=True
                 )
             ]
             file = replace(file, validations=judged)
         same = Counter(path.name for path in self.unknowns)
+        controls: list[Control] = []
         for path, spectra in self.unknowns.items():
             name = path.name if same[path.name] == 1 else str(path)
-            file = replace(file, unknowns=[*file.unknowns, (name, file.estimated(path, spectra))])
+            found = self._undiluted(path, file.estimated(path, spectra))
+            file = replace(file, unknowns=[*file.unknowns, (name, found)])
+            controls += self._controls(file, path, name, found)
             report(len(spectra.names))
         judging = {one.file: one.spectra for one in (self.standards, self.validation) if one}
         judging |= self.unknowns if self.controls else {}
         doubts = [said for one in judging.items() for said in _known_already(file, *one)]
-        file = replace(file, doubts=doubts)
-        controls = [
-            Control(path, _of(name, of), known, at, low, high, one.fits, inside, one.alternatives)
-            for path, found in file.unknowns
-            for one in found
-            for name in _names(Path(path), [one.name], alone=len(found) == 1)
-            if name in self.controls
-            for amounts in [self.controls[name]]
-            for of, known, (at, low, high), inside in zip(
-                file.substances, amounts, one.numbers, one.contains(amounts), strict=True
-            )
-        ]
-        return replace(file, controls=controls)
+        return replace(file, doubts=doubts, controls=controls)
+
+    def _controls(
+        self, file: CalibrationFile[M], path: Path, called: str, found: list[Estimate]
+    ) -> list[Control]:
+        """Controls among the estimates of a file, of every substance."""
+        spectra, controls = self.unknowns[path], []
+        for at, one in enumerate(found):
+            for name in _names(path, [one.name], alone=len(found) == 1):
+                if name not in self.controls:
+                    continue
+                alone = replace(spectra, names=[one.name], values=spectra.values[[at]])
+                wide = file.at(TWO_SIGMA).estimated(path, alone)[0].undiluted(one.dilution)
+                controls += [
+                    Control.of(called, _of(name, of), known, one, wide, place)
+                    for place, (of, known) in enumerate(
+                        zip(file.substances, self.controls[name], strict=True)
+                    )
+                ]
+        return controls
+
+    def _aligned(self, file: CalibrationFile[M]) -> tuple[CalibrationFile[M], "Routine"]:
+        """The calibration that tells of shifts, and spectra without them."""
+        moved: dict[Path, Spectra] = {}
+        model: Any = file.model
+        curve, said = getattr(model.calibration, "curve", None), []
+        judge, correct = self.validation, self.standards
+        known = {one.file: one.spectra for one in (judge, correct) if one}
+        for path, spectra in (self.unknowns | known).items():
+            with errors_naming(path):
+                values = own_values(file.series, spectra)
+                moved[path], shift = aligned(curve, file.series, spectra, values)
+            unit = file.series.labels["axis_unit"].removeprefix("1")
+            if shift:
+                said.append(f"{path}: its axis was off by {shift:.4g} {unit}".rstrip())
+        used = replace(
+            self,
+            unknowns={path: moved[path] for path in self.unknowns},
+            validation=judge and replace(judge, spectra=moved[judge.file]),
+            standards=correct and replace(correct, spectra=moved[correct.file]),
+            align=False,
+        )
+        return replace(file, aligned=said), used
+
+    def _undiluted(self, path: Path, found: list[Estimate]) -> list[Estimate]:
+        """Estimates of a file, of the samples before they were diluted."""
+        factors = [1.0] * len(found)
+        for at, one in enumerate(found):
+            for name in _names(path, [one.name], alone=len(found) == 1):
+                factors[at] = self.dilutions.get(name, factors[at])
+        each = zip(found, factors, strict=True)
+        return [one if factor == 1 else one.undiluted(factor) for one, factor in each]
 
 
-UNUSED = Routine({}, {}, None, None, {}, {})
+UNUSED = Routine({}, {}, None, None, {}, False, {}, {})
 """A calibration that was not used yet."""
 
 
@@ -404,6 +473,7 @@ def record(
         ("calibration file, SHA-256", calibration[1]),
         *file.about.items(),
         ("preprocessing", ", ".join(step.said for step in file.series.preprocessing.steps) or "no"),
+        ("intervals", f"{percent(file.model.level)}%"),
         *file.model.facts,
         ("verdict", file.model.sentence),
     ]
@@ -412,8 +482,10 @@ def record(
     made += [(f"read with {key}", str(value)) for key, value in asked.items()]
     for path, checksum in files.items():
         made += [("read", str(path)), ("read, SHA-256", checksum)]
+    made += [("aligned", said) for said in file.aligned]
     made += [("doubt", said) for said in file.doubts]
     made += [("control", one.sentence(unit)) for one in file.controls]
+    made += [("control chart", one.sentence) for one in file.violations]
     if file.correction:
         made.append(("correction", file.correction.sentence(unit)))
     return made + [("validation", one.sentence(unit)) for one in file.validations]

@@ -24,9 +24,10 @@ from geonode.estimation.estimates import (
 from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE, UNDETERMINED
 from geonode.mixtures.design import Design
 from geonode.mixtures.mixture import NAMES, MixtureCalibration
+from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
-from geonode.wording import listed, number, quantity
+from geonode.wording import listed, number, percent, quantity
 
 COMPARED = {"combined": "combined", **NAMES}
 """Names of all that is compared, for people."""
@@ -41,6 +42,8 @@ class SeveralSubstances:
 
     series: Series
     calibration: MixtureCalibration
+    level: float = COVERAGE
+    """Probability that the sets of unknowns contain the amounts."""
 
     @classmethod
     def fit(
@@ -49,10 +52,11 @@ class SeveralSubstances:
         """Calibrate with the samples of a series; `report` is called for `steps` units.
 
         Raises:
-            ParameterError: parameters are not the defaults, which alone several substances have.
+            ParameterError: others than the level are not the defaults, which alone several
+                substances have.
             MixtureError: the amounts cannot calibrate.
         """
-        if other := parameters.model_dump(exclude_defaults=True):
+        if other := parameters.model_dump(exclude_defaults=True, exclude={"level"}):
             key, value = next(iter(other.items()))
             expected = "none: several amounts are calibrated together; --target NAME takes one"
             raise ParameterError("parameters", f"calibrate.{key}", value, expected)
@@ -63,7 +67,7 @@ class SeveralSubstances:
             preprocessed=bool(series.preprocessing.steps),
             report=report,
         )
-        return cls(series, moved(found, CPU))
+        return cls(series, moved(found, CPU), parameters.level)
 
     @staticmethod
     def steps(series: Series) -> int:
@@ -74,13 +78,13 @@ class SeveralSubstances:
             return 1
 
     def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
-        """Amounts of all substances, and the ends of their 90% sets."""
-        found = self.calibration.estimate(spectra)
+        """Amounts of all substances, and the ends of their sets."""
+        found = self.calibration.estimate(spectra, self.level)
         return found.amounts, found.intervals
 
     def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
         """Estimates of all substances together."""
-        found = self.calibration.estimate(spectra)
+        found = self.calibration.estimate(spectra, self.level)
         # Beyond what fits the surface may be singular.
         errors = np.full(found.amounts.shape, np.inf)
         if found.fits.any():
@@ -103,7 +107,7 @@ class SeveralSubstances:
     @property
     def facts(self) -> list[tuple[str, str]]:
         """Weights of the methods and constants of the intervals of every substance."""
-        found = self.calibration
+        found, radii = self.calibration, self.calibration.radii(self.level).tolist()
         told = [("method", self.method), ("constants", "all of them in the calibration file")]
         for place, name in enumerate(self.series.substances):
             each = [
@@ -112,8 +116,8 @@ class SeveralSubstances:
                 if weight
             ]
             told.append((f"weights, {name}", listed(each)))
-            rest, radius = float(found.rest[place, place]), float(found.radii[place])
-            said = f"variance of the rest {rest!r}, squared half width over variance {radius!r}"
+            said = f"variance of the rest {float(found.rest[place, place])!r}, "
+            said += f"squared half width over variance {radii[place]!r}"
             told.append((f"law of errors, {name}", said))
         return told
 
@@ -127,14 +131,14 @@ class SeveralSubstances:
     @property
     def layers(self) -> dict[str, tuple[str, str]]:
         """The amount of every substance with its interval, and how far a pixel is off."""
-        found = {}
+        found, level = {}, percent(self.level)
         safe = [re.sub(r"\W+", "_", name) for name in self.series.substances]
         for place, (name, unit) in enumerate(zip(safe, self.series.units, strict=True)):
             own = name if safe.count(name) == 1 else f"{name}_{place + 1}"
             of = self.series.substances[place]
             found[f"amount_{own}"] = (unit, f"amount of {of}")
-            found[f"low90_{own}"] = (unit, f"lower end of the 90% interval of {of}")
-            found[f"high90_{own}"] = (unit, f"upper end of the 90% interval of {of}")
+            found[f"low{level}_{own}"] = (unit, f"lower end of the {level}% interval of {of}")
+            found[f"high{level}_{own}"] = (unit, f"upper end of the {level}% interval of {of}")
         return found | {"misfit": ("1", "distance from the samples over the largest that fits")}
 
     def on(self, place: torch.device) -> Mapping:
@@ -142,7 +146,7 @@ class SeveralSubstances:
         # torch loads its linear algebra for a GPU at the first use, which has to be by one thread
         # alone: https://github.com/pytorch/pytorch/issues/90613
         torch.linalg.inv(torch.ones(1, 1, device=place))
-        return partial(_pixels, moved(self.calibration, place))
+        return partial(_pixels, moved(self.calibration, place), self.level)
 
     @property
     def counted(self) -> str:
@@ -176,7 +180,7 @@ class SeveralSubstances:
 
     @property
     def pure_half_widths(self) -> Float[np.ndarray, "wavelength substance"]:
-        """Half widths of the 90% intervals of `pure`, by the law of the left-out residuals."""
+        """Half widths of the intervals of `pure`, by the law of the left-out residuals."""
         forward = self.calibration.surface
         if forward is None:
             return np.zeros((len(self.series.axis), 0))
@@ -185,7 +189,7 @@ class SeveralSubstances:
         residuals = (surface.residuals / surface.relative.sqrt()[:, None]).numpy()
         scale = np.sqrt(np.mean((residuals @ forward.directions.T) ** 2, axis=0))
         freedom = max(self.calibration.design.compositions - len(relative) - 1, 3)
-        return stdtrit(freedom, 0.95) * scale[:, None] * relative
+        return stdtrit(freedom, (1 + self.level) / 2) * scale[:, None] * relative
 
     @property
     def of_range(self) -> Float[np.ndarray, "substance"]:
@@ -228,8 +232,8 @@ class SeveralSubstances:
         return f"{found} {self.calibration.design.without_surface}".rstrip()
 
 
-def _pixels(calibration: MixtureCalibration, spectra: np.ndarray) -> MapValues:
-    found = calibration.estimate(spectra)
+def _pixels(calibration: MixtureCalibration, level: float, spectra: np.ndarray) -> MapValues:
+    found = calibration.estimate(spectra, level)
     each = np.concatenate([found.amounts[..., None], found.intervals], axis=2)
     flags = AMBIGUOUS * (found.are_parts.sum(axis=1) > 1) + MISFIT * ~found.fits
     of_each = found.amounts.T, found.intervals.swapaxes(0, 1), calibration.design.amounts.T
@@ -242,5 +246,5 @@ def _pixels(calibration: MixtureCalibration, spectra: np.ndarray) -> MapValues:
 def _remark_of_mixture(fits: bool, parts: int) -> str:
     """That a spectrum fits nowhere, or several mixtures; empty for neither."""
     if not fits:
-        return "fits nowhere: unlike the samples, the numbers mean nothing"
+        return "fits nowhere: unlike the samples, so there is no estimate"
     return "several mixtures fit" if parts > 1 else ""

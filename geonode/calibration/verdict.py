@@ -30,6 +30,9 @@ NAMES = {key: one.name for key, one in CALIBRATIONS.items()}
 NAMES |= {"geonode": "geonode", "combined": "combined"}
 """Names of the methods for people, the simplest method first."""
 
+DIFFERS = 0.05
+"""Probability of errors as different by chance, below which methods differ."""
+
 MENTIONED = 0.1
 """Weight in the combination from which a method is named, the first three at most."""
 
@@ -129,6 +132,21 @@ class Verdict:
         errors, of_best = (np.abs(one.estimates - self.levels) for one in (method, self.best))
         apart = errors - of_best
         return float(wilcoxon(apart).pvalue) if apart.any() else None
+
+    def beside_best(self, method: Method) -> str:
+        """Whether the errors of a method can be told from those of the best single one, in words.
+
+        The test is that of `p_value`.
+        """
+        if method is self.best:
+            return "the best"
+        p_value = self.p_value(method)
+        if p_value is None:
+            return "equal"
+        own, best = method.scores.rmsep, self.best.scores.rmsep
+        side = "smaller errors" if own < best else "larger errors"
+        said = side if p_value < DIFFERS else "could be as good"
+        return f"{said} (p = {number(p_value, 2)})"
 
     def sentence(self, unit: str, wavelengths: dict[str, str]) -> str:
         """Verdict in one sentence: the method to use, and its errors.

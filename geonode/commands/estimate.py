@@ -22,13 +22,16 @@ from geonode.commands.common import (
 from geonode.commands.job import estimated
 from geonode.commands.spectra_file import (
     Accept,
+    Align,
     Controls,
+    Dilution,
     ReplicatesSaid,
     SecondTable,
     SheetName,
     Target,
     User,
     ValidationFile,
+    block_of,
     tell_checks,
 )
 from geonode.config import EngineParameters, PrecisionParameters
@@ -50,7 +53,16 @@ RECORD = ".record.csv"
 
 FOR_IMAGES = ("workers", "scheduler", "batch_size", "cache_dtype", "device")
 OF_KNOWN = ("concentrations", "replicates", "target")
-FOR_TABLES = ("control", "validation", "standards", "sheet", *OF_KNOWN)
+FOR_TABLES = (
+    "control",
+    "history",
+    "dilution",
+    "align",
+    "validation",
+    "standards",
+    "sheet",
+    *OF_KNOWN,
+)
 """Options for images, of known spectra, and for tables."""
 
 MeasuredFiles = Annotated[
@@ -80,6 +92,23 @@ Standards = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE", help="Spectra of known concentration of another day, to correct by."
+    ),
+]
+HistoryFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Table of all days (.csv) to which controls are added; their chart is a page beside "
+        "it (.html). Westgard's rules are checked.",
+    ),
+]
+LevelAsked = Annotated[
+    float | None,
+    typer.Option(
+        "--level",
+        metavar="SHARE",
+        help="Probability of intervals, above 0.5 and below 1.",
+        show_default="that of the calibration",
     ),
 ]
 MapWorkers = Annotated[
@@ -119,10 +148,14 @@ def estimate(
     files: MeasuredFiles,
     calibration: CalibrationPath = None,
     control: Controls = None,
+    history: HistoryFile = None,
+    dilution: Dilution = None,
+    align: Align = False,
     validation: ValidationFile = None,
     standards: Standards = None,
     user: User = None,
     accept: Accept = False,
+    level: LevelAsked = None,
     out: ResultsOut = None,
     overwrite: Overwrite = False,
     workers: MapWorkers = None,
@@ -168,6 +201,8 @@ def estimate(
         require(out.with_suffix(RECORD), ".csv", never=(path, image.path))
     with unchanged(path) as read:
         found = load_calibration(path)
+    if level is not None:
+        found = found.at(block_of("calibrate", level=level).calibrate.level)
     by = path.name, read[path]
     if image is not None:
         how = _engine(workers, scheduler), batch_size, cache_dtype or "float64", device
@@ -178,15 +213,29 @@ def estimate(
         return
     choices = Choices(sheet, concentrations, replicates, target)
     checks = control or [], validation, standards, choices
-    routine = Routine.read(found.series, files, *checks)
+    routine = Routine.read(found.series, files, *checks, dilution=dilution, align=align)
     workbooks = [one for one in routine.files if one.suffix.lower() == ".xlsx"]
     if sheet is not None and not workbooks:
         raise ParameterError("options", "--sheet", sheet, "a workbook to read it from")
+    _require_history(history, routine, path)
     for one in files_of(out).values() if out is not None else ():
         require(one, ".csv", ".xlsx", never=(path, *routine.files))
-    _estimate_tables(found, by, routine, out, user, as_json)
+    _estimate_tables(found, by, routine, out, user, history, as_json)
     if not (accept or found.model.is_usable):
         raise typer.Exit(1)
+
+
+def _require_history(history: Path | None, routine: "Routine", calibration: Path) -> None:
+    """Refuse a history that is none, or to which no control is to be added."""
+    from geonode.calibration.control_chart import read_history  # noqa: PLC0415
+
+    if history is None:
+        return
+    if not routine.controls:
+        raise ParameterError("options", "--history", str(history), "--control NAME=NUMBER too")
+    never = calibration, *routine.files
+    require_destination("--history", history, ".csv", never=never, overwrite=True)
+    read_history(history)
 
 
 def _tell_verdict(found: "CalibrationFile[Any]") -> None:
@@ -201,6 +250,7 @@ def _estimate_tables(
     routine: "Routine",
     out: Path | None,
     user: str | None,
+    history: Path | None,
     as_json: bool,
 ) -> None:
     """Estimate spectra of files by a calibration, of which name and SHA-256 are given."""
@@ -210,7 +260,7 @@ def _estimate_tables(
         write_results,
     )
 
-    found = estimated(found, by, routine, user)
+    found = estimated(found, by, routine, user, history=history)
     total = sum(len(one.names) for one in routine.unknowns.values())
     if out is not None:
         write_results(found, out)

@@ -51,7 +51,9 @@ def calibrated_to_folder(
     controls: Sequence[str] = (),
     validation: Path | None = None,
     user: str | None = None,
+    dilution: str | None = None,
     *,
+    align: bool = False,
     overwrite: bool = False,
     shown: Shown = bar,
 ) -> "CalibrationFile[Any]":
@@ -71,7 +73,8 @@ def calibrated_to_folder(
     second = [file_and_sheet(choices.concentrations)[0]] if choices.concentrations else []
     with unchanged(file, *second) as read:
         series = read_measured(parameters)
-    routine = Routine.read(series, [*unknowns], [*controls], validation, None, choices, file)
+    asked = [*unknowns], [*controls], validation, None, choices, file, dilution
+    routine = Routine.read(series, *asked, align=align)
     require_folder(folder, [file, *routine.files], overwrite=overwrite)
     with shown("calibrating", model_of(series).steps(series)) as report:
         found = CalibrationFile.of(file.name, series, how, report)
@@ -86,20 +89,28 @@ def estimated(
     routine: "Routine",
     user: str | None,
     shown: Shown = bar,
+    history: Path | None = None,
 ) -> "CalibrationFile[Any]":
     """A calibration, of which name and SHA-256 are given, used on files, with its record.
 
+    Controls are added to a history, and its chart, a page, is written beside it.
+
     Raises:
-        SpectraError: as `Routine.used`.
+        SpectraError: as `Routine.used`, or the history is none.
     """
     from geonode.calibration.routine import record  # noqa: PLC0415
 
     with shown("estimating", sum(len(one.names) for one in routine.unknowns.values())) as report:
         found = routine.used(found, report)
+    if history is not None:
+        from geonode.report.control_page import charted  # noqa: PLC0415
+
+        found = replace(found, violations=charted(history, found.controls))
     return replace(found, record=record(found, by, routine.files, routine.asked, user))
 
 
 def checks_said(found: "CalibrationFile[Any]") -> list[tuple[str, bool]]:
     """Sentences on controls and validation, and whether each was passed."""
     controls = [(one.sentence(found.unit), one.passed) for one in found.controls]
+    controls += [(one.sentence, False) for one in found.violations if one.rejects]
     return controls + [(one.sentence(found.unit), not one.fails) for one in found.validations]

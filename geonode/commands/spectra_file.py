@@ -8,7 +8,7 @@ from ruamel.yaml.error import YAMLError
 
 from geonode.commands.common import MOST_SHOWN, AsJson, Overwrite, echo_json, note
 from geonode.commands.job import calibrated_to_folder, checks_said, inspected
-from geonode.config import CalibrateParameters, SpectraParameters
+from geonode.config import Parameters, SpectraParameters
 from geonode.errors import MixtureError, ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.progress import bar
@@ -46,7 +46,8 @@ Preprocess = Annotated[
     str | None,
     typer.Option(
         metavar="YAML",
-        help=r"Steps in order: \[snv, {savgol: {window: 11, degree: 2, derivative: 1}}].",
+        help=r"Steps in order: \[snv, {savgol: {window: 11, degree: 2, derivative: 1}}]; also "
+        "asls; absorbance of % transmittance, kubelka_munk of % reflectance.",
     ),
 ]
 ConcentrationUnit = Annotated[
@@ -64,6 +65,20 @@ Controls = Annotated[
     typer.Option(
         metavar="NAME=NUMBER",
         help="Unknown of known concentration, or amounts: QC=2,0.5; repeatable.",
+    ),
+]
+Align = Annotated[
+    bool,
+    typer.Option(
+        "--align", help="Correct an axis that is off by a constant; spectra must reach as far."
+    ),
+]
+Dilution = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FACTOR|FILE",
+        help="Unknowns were diluted: 10 for 1 part in 10, or a table with a column dilution; "
+        "amounts are given before it.",
     ),
 ]
 ValidationFile = Annotated[
@@ -84,6 +99,21 @@ AllowOffset = Annotated[
 ]
 AllowScale = Annotated[
     bool, typer.Option("--allow-scale", help="Or by a factor near 1; by geonode.")
+]
+Level = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        help="Probability of intervals, above 0.5 and below 1; chemists often report 0.95 (k = 2).",
+    ),
+]
+Precision = Annotated[
+    float | None,
+    typer.Option(
+        metavar="PERCENT",
+        help="Largest standard error, in % of the concentration, of a working range to be given.",
+        show_default="20 and 10",
+    ),
 ]
 FolderOut = Annotated[
     Path | None,
@@ -139,7 +169,11 @@ def calibrate(
     method: MethodKey = "auto",
     allow_offset: AllowOffset = False,
     allow_scale: AllowScale = False,
+    level: Level = 0.9,
+    precision: Precision = None,
     control: Controls = None,
+    dilution: Dilution = None,
+    align: Align = False,
     validation: ValidationFile = None,
     user: User = None,
     accept: Accept = False,
@@ -169,10 +203,12 @@ def calibrate(
         replicates=replicates,
         target=target,
     )
-    how = CalibrateParameters(method=method, allow_offset=allow_offset, allow_scale=allow_scale)
+    options: dict[str, Any] = {"allow_offset": allow_offset, "allow_scale": allow_scale}
+    options |= {"level": level, "precision": precision}
+    how = block_of("calibrate", method=method, **options).calibrate
     folder = out or Path(f"{file.stem}{ENDING}")
-    use = unknown or (), control or (), validation, user
-    found = calibrated_to_folder(parameters, how, folder, *use, overwrite=overwrite)
+    use = unknown or (), control or (), validation, user, dilution
+    found = calibrated_to_folder(parameters, how, folder, *use, align=align, overwrite=overwrite)
     failed = tell_checks(found)
     (tell if found.model.is_sound else refuse)(found.model.sentence)
     if not found.series.is_of_one:
@@ -205,7 +241,8 @@ def next_levels(
     """Propose the concentrations to measure next, or the mixtures of several amounts.
 
     Each is where the predicted spectrum is least certain, or a mixture that makes it surer
-    everywhere. The gain is how much this standard should reduce the total error.
+    everywhere. The expected error is that of the signal, in its unit; the share is what this
+    standard should remove of the error over the whole range (`gain` in JSON).
     """
     from geonode.mixtures.design import Design, errors_of_file  # noqa: PLC0415
     from geonode.mixtures.forward import ForwardModel  # noqa: PLC0415
@@ -245,8 +282,9 @@ def next_levels(
         return
     amounts = zip(*(one.amounts for one in found), strict=True)
     columns = [Column(*one) for one in zip(series.named, amounts, strict=True)]
-    columns.append(Column("error there", [one.expected_error for one in found], digits=3))
-    columns.append(Column("gain", [f"{one.gain:.0%}" for one in found]))
+    errors, signal_unit = [one.expected_error for one in found], series.labels["signal_unit"]
+    columns.append(Column("expected error of the signal there", errors, signal_unit, digits=3))
+    columns.append(Column("share of the error removed", [f"{one.gain:.0%}" for one in found]))
     tell("\n".join(Table("next", "What to measure next", columns).lines()))
 
 
@@ -257,6 +295,8 @@ def tell_checks(found: "CalibrationFile[Any]") -> bool:
         (tell if passed else refuse)(sentence)
     for doubt in found.doubts:
         refuse(doubt)
+    for sentence in found.aligned:
+        tell(sentence)
     return not all(passed for _, passed in checks)
 
 
@@ -280,10 +320,19 @@ def spectra_parameters(file: Path, **options: Any) -> SpectraParameters:
         except YAMLError as error:
             said = "options", "--preprocess", values["preprocess"], "YAML"
             raise ParameterError(*said) from error
+    return block_of("spectra", **values).spectra
+
+
+def block_of(name: str, **values: Any) -> Parameters:
+    """Parameters of the package with values of options in one block.
+
+    Raises:
+        ParameterError: a value is wrong.
+    """
     try:
-        return default_parameters({f"spectra.{key}": one for key, one in values.items()}).spectra
+        return default_parameters({f"{name}.{key}": one for key, one in values.items()})
     except ParameterError as error:
-        _, name, *within = error.key.split(".")
-        option = "FILE" if name == "source" else f"--{name.replace('_', '-')}"
-        key = " ".join([option, *within])
-        raise ParameterError("options", key, error.found, error.expected) from error
+        _, key, *within = error.key.split(".")
+        option = "FILE" if key == "source" else f"--{key.replace('_', '-')}"
+        said = "options", " ".join([option, *within]), error.found, error.expected
+        raise ParameterError(*said) from error

@@ -8,9 +8,12 @@ series does. Its own spectra must still be estimated as their levels when sample
 unknown ones, and no shift of the axis may explain a spectrum much better than a concentration does.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from jaxtyping import Float
 from scipy.interpolate import PchipInterpolator
+from scipy.optimize import minimize_scalar
 
 from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
@@ -172,6 +175,48 @@ def shifts(
     gained = away[SHIFTS] / np.maximum(away.min(axis=0), np.finfo(float).tiny)
     is_shift = (gained > BETTER) & (np.abs(shift) >= np.median(np.diff(axis)) / 2)
     return np.where(is_shift, shift, 0.0)
+
+
+def aligned(
+    curve: Curve | None, series: Series, spectra: Spectra, values: Float[np.ndarray, "n wavelength"]
+) -> tuple[Spectra, float]:
+    """Spectra of one file less the constant by which their axis is off, and that (axis unit).
+
+    It is the one of least squares over all spectra of the file, if most of them are shifted to the
+    same side; else there is none.
+
+    Args:
+        curve: curve of predicted spectra.
+        series: series whose axis the curve has.
+        spectra: measured spectra.
+        values: the same as of `own_values`.
+
+    Raises:
+        SpectraError: there is no curve, or without the shift the axis does not cover that of the
+            series.
+    """
+    if curve is None:
+        raise SpectraError("found a calibration without a curve, by which alone axes are aligned")
+    each = shifts(curve, series, values)
+    side = np.sign(np.median(each))
+    if not side:
+        return spectra, 0.0
+    axis, step = series.axis, LARGEST_SHIFT * np.ptp(series.axis) / SHIFTS
+    middle = float(np.median(each[np.sign(each) == side]))
+    inside = (axis >= axis[0] + abs(middle) + step) & (axis <= axis[-1] - abs(middle) - step)
+    nodes = curve.spectra(slice(None))[:, inside]
+    at = PchipInterpolator(axis, values, axis=1)
+    found = minimize_scalar(
+        lambda shift: _distances(at(axis[inside] + shift), nodes, curve.offset).sum(),
+        bounds=(middle - step, middle + step),
+        method="bounded",
+    )
+    moved = replace(spectra, axis=spectra.axis - found.x)
+    try:
+        require_axis(series, moved)
+    except SpectraError as error:
+        raise SpectraError(f"less a shift of the axis by {found.x:.4g}: {error}") from error
+    return moved, float(found.x)
 
 
 def _distances(rows: np.ndarray, nodes: np.ndarray, offset: bool) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Estimates of unknown spectra, and what every calibration gives, of one substance or several."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ Unknowns = Float[np.ndarray, "unknown wavelength"]
 AmountsAndEnds = tuple[
     Float[np.ndarray, "unknown substance"], Float[np.ndarray, "unknown substance 2"]
 ]
-"""Spectra; amounts of every substance in them, and the ends of their 90% sets."""
+"""Spectra; amounts of every substance in them, and the ends of their sets."""
 
 MapValues = tuple[Float[np.ndarray, "layer pixel"], UInt8[np.ndarray, "pixel"]]
 """Layers and flags of pixels."""
@@ -35,7 +35,7 @@ class Estimate:
     amounts: list[float]
     """Of every substance."""
     sets: list[list[Ends]]
-    """Of every substance the parts of the 90% set, ascending: one interval, or several."""
+    """Of every substance the parts of the set, ascending: one interval, or several."""
     fits: bool
     """True if it may be a spectrum of those calibrated with; else its numbers mean nothing."""
     remark: str = ""
@@ -52,6 +52,8 @@ class Estimate:
     """Of every substance, whether its set says where in the calibrated range the amount is."""
     by_geonode: "Estimate | None" = None
     """Of one substance: what geonode finds, whatever method estimates; None: it takes no part."""
+    dilution: float = 1.0
+    """Factor that all amounts and errors were multiplied by."""
 
     @property
     def is_ambiguous(self) -> bool:
@@ -63,6 +65,22 @@ class Estimate:
         """Amount, lowest and highest one of its set, of every substance."""
         each = zip(self.amounts, self.sets, strict=True)
         return [(amount, parts[0][0], parts[-1][1]) for amount, parts in each]
+
+    def undiluted(self, factor: float) -> "Estimate":
+        """Estimate of a sample of which the spectrum is that of a dilution by a factor."""
+        names = "amounts", "alternatives", "uncorrected", "standard_errors"
+        scaled: dict[str, Any] = {
+            name: [factor * one for one in getattr(self, name)] for name in names
+        }
+        of_solution = " (of the solution that was measured)" if self.remark else ""
+        return replace(
+            self,
+            **scaled,
+            sets=[[(factor * low, factor * high) for low, high in parts] for parts in self.sets],
+            remark=f"{self.remark}{of_solution}",
+            by_geonode=self.by_geonode and self.by_geonode.undiluted(factor),
+            dilution=factor,
+        )
 
     def length(self, place: int) -> float:
         """Length of the set of a substance, without the gaps between its parts."""
@@ -88,6 +106,10 @@ class CalibrationModel(Protocol):
     @property
     def series(self) -> Series:
         """Spectra of known amounts that it was fitted to."""
+
+    @property
+    def level(self) -> float:
+        """Probability that the sets contain the amounts."""
 
     @property
     def method(self) -> str:
@@ -118,13 +140,13 @@ class CalibrationModel(Protocol):
         """For the record: what estimates, with its constants or where they stand."""
 
     def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
-        """Amounts of every substance, and the ends of their 90% sets."""
+        """Amounts of every substance, and the ends of their sets."""
 
     def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
         """Estimates of spectra by name, with all that is to be told of each."""
 
     def range_remark(self, estimate: Estimate) -> str | None:
-        """Remark on an estimate beyond what was calibrated; None for one within it."""
+        """Remark on an estimate beyond what was calibrated, or below limits; None for others."""
 
     @property
     def layers(self) -> dict[str, tuple[str, str]]:

@@ -69,13 +69,13 @@ Covariances = Float[np.ndarray, "unknown substance substance"]
 
 @dataclass(frozen=True, eq=False)
 class MixtureEstimates:
-    """Estimated amounts of unknowns, with 90% regions.
+    """Estimated amounts of unknowns, with regions of a level.
 
     Attributes:
         amounts: of every substance.
         covariance: M.
         radius: t; the joint region is e^T M^-1 e <= t, for e from every part.
-        half: half widths of the 90% sets about every part.
+        half: half widths of the sets about every part.
         centres: where the region may have parts; the first are `amounts`.
         are_parts: where it has.
         misfit: distance of a spectrum from those of the samples, over the largest one that fits.
@@ -103,7 +103,7 @@ class MixtureEstimates:
 
     @property
     def sets(self) -> list[list[list[tuple[float, float]]]]:
-        """Of every unknown and substance, the intervals of the 90% set, ascending."""
+        """Of every unknown and substance, the intervals of the set, ascending."""
         return [
             [_joined(centres, width) for centres, width in zip(one.T, of_one, strict=True)]
             for one, of_one in zip(self.parts, self.half, strict=True)
@@ -139,8 +139,8 @@ class MixtureCalibration:
         spread: M of the samples left out.
         weights: of every method and substance; they sum to 1 over the methods.
         rest: R.
-        radius: t of the joint region.
-        radii: t_j of every substance.
+        joint_ratios: e^T M^-1 e of the samples left out.
+        ratios: e_j^2 / M_jj of these.
         furthest: largest distance and largest residual beyond the scores of a spectrum that fits.
     """
 
@@ -151,8 +151,8 @@ class MixtureCalibration:
     spread: Float[np.ndarray, "sample substance substance"]
     weights: Float[np.ndarray, "method substance"]
     rest: Float[np.ndarray, "substance substance"]
-    radius: float
-    radii: Float[np.ndarray, "substance"]
+    joint_ratios: Float[np.ndarray, "sample"]
+    ratios: Float[np.ndarray, "sample substance"]
     furthest: tuple[float, float]
 
     @classmethod
@@ -221,9 +221,7 @@ class MixtureCalibration:
             rest, rests = rest * np.eye(len(rest)), rests * np.eye(len(rest))
         missed = np.sum(others * errors, axis=0)
         spread = _spread(weights[0], covariance, rests[folds])
-        radius = _bound(_ratios(missed, spread), design, len(rest))
-        each_ratio = missed**2 / np.einsum("ndd->nd", spread)
-        radii = np.array([_bound(ratios, design, 1) for ratios in each_ratio.T])
+        ratios = _ratios(missed, spread), missed**2 / np.einsum("ndd->nd", spread)
         forward, most = _whole(design, spectra, [fit[0] for fit in fits], distance)
         linear = {key: Inverse.mean([fit[1][key] for fit in fits]) for key in inverse.METHODS}
         rounding = ROUNDING**2 * float(np.square(spectra).sum(axis=1).max())
@@ -232,9 +230,15 @@ class MixtureCalibration:
         if not has_surface:
             del left_out["geonode"]
         left_out["combined"] = np.sum(others * estimates, axis=0)
-        return cls(
-            design, forward, linear, left_out, spread, weights, rest, radius, radii, furthest
-        )
+        return cls(design, forward, linear, left_out, spread, weights, rest, *ratios, furthest)
+
+    def radius(self, level: float = COVERAGE) -> float:
+        """Bound t of the joint region of a level."""
+        return _bound(self.joint_ratios, self.design, self.ratios.shape[1], level)
+
+    def radii(self, level: float = COVERAGE) -> Float[np.ndarray, "substance"]:
+        """Bounds t_j of every substance, for sets of a level."""
+        return np.array([_bound(one, self.design, 1, level) for one in self.ratios.T])
 
     @property
     def surface(self) -> ForwardModel | None:
@@ -249,10 +253,11 @@ class MixtureCalibration:
             for key, values in self.left_out.items()
         }
 
-    @property
-    def left_out_intervals(self) -> Float[np.ndarray, "sample substance 2"]:
-        """Ends of the 90% intervals about the combined amounts of samples left out."""
-        half = np.sqrt(self.radii * np.einsum("sdd->sd", self.spread))
+    def left_out_intervals(
+        self, level: float = COVERAGE
+    ) -> Float[np.ndarray, "sample substance 2"]:
+        """Ends of the intervals of a level about the combined amounts of samples left out."""
+        half = np.sqrt(self.radii(level) * np.einsum("sdd->sd", self.spread))
         return self.left_out["combined"][..., None] + half[..., None] * [-1, 1]
 
     @property
@@ -272,7 +277,7 @@ class MixtureCalibration:
         covariance = _spread(self.weights[0], of_forward, self.rest)
         sizes = np.sqrt(np.einsum("udd->ud", covariance))
         correlations = covariance / (sizes[:, :, None] * sizes[:, None])
-        return sizes * np.sqrt(self.radii) / ndtri((1 + COVERAGE) / 2), correlations
+        return sizes * np.sqrt(self.radii()) / ndtri((1 + COVERAGE) / 2), correlations
 
     @one_thread()
     def by_method(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> dict[str, Amounts]:
@@ -281,11 +286,12 @@ class MixtureCalibration:
         return {key: amounts for key, amounts in found.items() if key in self.left_out}
 
     @one_thread()
-    def estimate(self, spectra: Any) -> MixtureEstimates:
+    def estimate(self, spectra: Any, level: float = COVERAGE) -> MixtureEstimates:
         """Amounts of unknowns, with their regions.
 
         Args:
             spectra: array-like of shape (unknown, wavelength).
+            level: probability of the regions.
 
         Raises:
             SpectraError: as `real_array`, or spectra have other wavelengths than the samples.
@@ -296,7 +302,8 @@ class MixtureCalibration:
         amounts = np.sum(self.weights[:, None] * found, axis=0)
         covariance = _spread(self.weights[0], modes.covariance, self.rest)
         moved = self.weights[0] * (modes.amounts - modes.amounts[:, :1])
-        half = np.sqrt(self.radii * np.einsum("udd->ud", covariance))
+        radius = self.radius(level)
+        half = np.sqrt(self.radii(level) * np.einsum("udd->ud", covariance))
         tiny = np.finfo(float).tiny
         away, beyond = (
             one / max(most, tiny)
@@ -305,10 +312,10 @@ class MixtureCalibration:
         return MixtureEstimates(
             amounts,
             covariance,
-            self.radius,
+            radius,
             half,
             amounts[:, None] + moved,
-            _distinct(moved, modes.above <= LIKELY, covariance, self.radius),
+            _distinct(moved, modes.above <= LIKELY, covariance, radius),
             np.maximum(away, beyond),
             self.design.are_outside(amounts),
         )
@@ -365,13 +372,13 @@ def _ratios(errors: np.ndarray, covariance: np.ndarray) -> Float[np.ndarray, "*u
     return np.sum(errors * np.linalg.solve(covariance, errors[..., None])[..., 0], axis=-1)
 
 
-def _bound(ratios: np.ndarray, design: Design, size: int) -> float:
-    """Ninety-percent quantile: geometric mean of that of F and that of the ratios themselves."""
+def _bound(ratios: np.ndarray, design: Design, size: int, level: float) -> float:
+    """Quantile of a level: geometric mean of that of F and that of the ratios themselves."""
     clipped = np.minimum(ratios / size, LARGEST_RATIO).sum()
     scale = (EXPECTED * PRIOR + clipped) / (PRIOR + len(ratios))
     freedom = max(design.compositions - len(design.names) - 1 + PRIOR, 3)
-    by_law = size * scale * fdtri(size, freedom, COVERAGE)
-    place = min(len(ratios), int(np.ceil((len(ratios) + 1) * COVERAGE))) - 1
+    by_law = size * scale * fdtri(size, freedom, level)
+    place = min(len(ratios), int(np.ceil((len(ratios) + 1) * level))) - 1
     return float(WIDER ** (size - 1) * np.sqrt(by_law * np.sort(ratios)[place]))
 
 

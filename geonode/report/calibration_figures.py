@@ -38,7 +38,7 @@ from geonode.report.kit import (
     zoom,
 )
 from geonode.spectra.series import Series, labelled
-from geonode.wording import number, quantity
+from geonode.wording import number, percent, quantity
 
 DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1, "tooltip": True}
 HOLLOW = DOTS | {"shape": "square", "filled": False}
@@ -73,7 +73,7 @@ def left_out(
         name: of the figure.
         amount: name of the amount with its unit.
         true: of every sample.
-        estimates: by the name in the legend, at most two: amounts, and the parts of the 90% set of
+        estimates: by the name in the legend, at most two: amounts, and the parts of the set of
             every sample or None; the first ones are drawn as dots, the others as squares.
         size: of dots.
     """
@@ -104,7 +104,7 @@ def left_out(
             columns = zip(("true", "low", "high"), zip(*ends, strict=True), strict=True)
             tables[f"sets_{place}"] = dict(columns)
             bars.append(part(label, "rule", x, low, alt.Y2("high"), table=f"sets_{place}", **bar))
-    what = f"left-out estimates over true {amount}, with 90% intervals"
+    what = f"left-out estimates over true {amount}, with intervals"
     return Figure(name, what, alt.layer(*bars, *points), tables, 400 if size > 40 else 300)
 
 
@@ -305,7 +305,7 @@ def pure_spectrum(model: SeveralSubstances, place: int) -> Figure:
     """Spectrum of one substance: derivative of the signal by its amount, at the centre."""
     series, at = model.series, sample(len(model.series.axis), AT_MOST)
     name, unit = series.substances[place], series.units[place]
-    x, line = x_axis("wavelength", series.axis_label), "change, 90% interval"
+    x, line = x_axis("wavelength", series.axis_label), f"change, {percent(model.level)}% interval"
     title = f"d {series.labels['signal']} / d {labelled(name, unit)}"
     chart = alt.layer(
         *band_layers(keyed({line: MODEL}), line, x, title),

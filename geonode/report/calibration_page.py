@@ -14,7 +14,6 @@ from geonode.calibration.several_substances import SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.report import calibration_figures as figures
 from geonode.report.calibration_tables import (
-    WORKING,
     coverage_text,
     limit_text,
     with_geonode,
@@ -25,7 +24,7 @@ from geonode.report.page import Code, Note, Page, Part, Section, SideBySide, Sli
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import labelled
 from geonode.storage.table import Column, Table
-from geonode.wording import listed, number, quantity
+from geonode.wording import listed, number, percent, quantity
 
 
 def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved: Path) -> Page:
@@ -82,7 +81,7 @@ def _unknown(tables: dict[str, Table], saved: Path) -> Section:
     command: list[Part] = [
         "Estimate unknown spectra with the calibration file beside this page:",
         Code(shlex.join(["geonode", "estimate", "unknown.csv", "--calibration", str(saved)])),
-        "It gives estimates with 90% sets and remarks; --control checks samples of known "
+        "It gives estimates with intervals and remarks; --control checks samples of known "
         "concentration, and --out writes all of it with a record.",
     ]
     return Section("unknown", "Unknown spectra", [*used, *command])
@@ -118,8 +117,8 @@ def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[
     concentration = Slider("concentration", "concentration", "predicted", 1000, 500, box)
     curve: list[Part] = [[wavelength], figures.curve(model), Note(name="curve-note")]
     standards = (
-        "Where the predicted spectrum is least certain. The gain is how much this standard should "
-        "reduce the total error."
+        "Where the predicted spectrum is least certain, and which share of its error, summed over "
+        "the range, this standard should remove."
     )
     predicted: list[Part] = [[concentration], figures.predicted(model)]
     return [
@@ -137,7 +136,7 @@ def _precise(model: OneSubstance) -> list[Part]:
     parts: list[Part] = [
         f"About {max(1, round(found.length))} concentrations can be told apart from the lowest "
         "level to the highest.",
-        *(working_range_text(model, precision) for precision in WORKING),
+        *(working_range_text(model, precision) for precision in model.working),
         figures.precision(model),
     ]
     if blind := [f"{number(low)} to {quantity(high, unit)}" for low, high in found.blind]:
@@ -154,7 +153,10 @@ def _precise(model: OneSubstance) -> list[Part]:
 def _left_out_figure(model: OneSubstance) -> Figure:
     """Estimates of left-out levels by geonode, and by the method used."""
     found, levels = model.calibration, model.series.concentrations
-    named = {key: f"{NAMES[key]}, 90% interval" for key in reversed(with_geonode(found))}
+    named = {
+        key: f"{NAMES[key]}, {percent(found.level)}% interval"
+        for key in reversed(with_geonode(found))
+    }
     estimates = {name: (found.left_out[key], found.sets[key]) for key, name in named.items()}
     amount = labelled("concentration", model.series.unit)
     return figures.left_out("true", amount, levels, estimates, 60)
@@ -178,7 +180,7 @@ def _lead(model: OneSubstance) -> list[Part]:
         f"{limit_text(best.quantification, unit)}: {best.said}. Limits by other definitions are "
         "below."
     )
-    title = "Errors of concentration with every level left out in turn (bold: the method used)"
+    title = "Errors with every level (a concentration of standards) left out in turn (bold: used)"
     used = [at for at, one in enumerate(methods) if one.key == found.method]
     return [
         Table("errors", title, errors, frozenset(used)),
@@ -190,7 +192,8 @@ def _lead(model: OneSubstance) -> list[Part]:
 def _remarks_on_errors(model: OneSubstance) -> str:
     found = model.calibration
     own, *others = (coverage_text(found.held(key)) for key in with_geonode(found))
-    said = f"The 90% intervals of {model.method} contain {own} of the left-out levels"
+    said = f"The {percent(found.level)}% intervals of {model.method} contain {own} of the left-out "
+    said += "levels"
     said += "".join(f", the sets of geonode {other}" for other in others) + "."
     if ambiguous := sum(len(parts) > 1 for parts in found.sets.get("geonode", [])):
         said += (
@@ -229,9 +232,9 @@ def _diagnostics(model: OneSubstance, tables: dict[str, Table]) -> list[Part]:
 def _of_substance(model: SeveralSubstances, place: int) -> list[Figure]:
     """Left-out estimates, errors of the methods, and the spectrum of one substance."""
     found = model.calibration
-    sets = found.left_out_intervals[:, place, None].tolist()
+    sets = found.left_out_intervals(model.level)[:, place, None].tolist()
     estimates = {
-        "combined, 90% interval": (found.left_out["combined"][:, place], sets),
+        f"combined, {percent(model.level)}% interval": (found.left_out["combined"][:, place], sets),
         "PLS on preprocessings": (found.left_out["preprocessed_pls"][:, place], None),
     }
     true = model.series.amounts[:, place]
@@ -255,7 +258,7 @@ def _of_several(
         "amounts; points are samples, which may have other amounts of them."
     )
     left_out = (
-        "First: every sample is estimated by a calibration without its composition. Bars are 90% "
+        "First: every sample is estimated by a calibration without its composition. Bars are "
         "intervals; how wide they must be was found with these same samples. Second: errors of "
         "these estimates by method (RMSEP); long bars are cut. Third: the change of the signal per "
         "amount at the mean composition."
@@ -266,7 +269,7 @@ def _of_several(
     )
     mixtures = (
         "Mixtures that would make the response surface surer, each as if those before had been "
-        "measured. The gain is the share of its expected error that the mixture takes away."
+        "measured, and the share of its expected error that the mixture removes."
     )
     substances = [
         SideBySide(_of_substance(file.model, place), name)

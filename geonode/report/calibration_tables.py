@@ -12,18 +12,14 @@ from geonode.calibration.fit import Calibration
 from geonode.calibration.limits import Line
 from geonode.calibration.one_substance import PROPOSALS, OneSubstance
 from geonode.calibration.peaks import peaks
-from geonode.calibration.results import interval_columns, result_tables
+from geonode.calibration.results import ends_called, interval_columns, result_tables
 from geonode.calibration.several_substances import COMPARED, SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.mixtures.forward import ForwardModel
 from geonode.mixtures.next_compositions import propose_mixtures
 from geonode.posterior.next_levels import Proposal
-from geonode.posterior.prior import COVERAGE
 from geonode.storage.table import Cell, Column, Table
-from geonode.wording import listed, number, quantity, share
-
-WORKING = (0.2, 0.1)
-"""Largest standard errors, relative to the concentration, of the working ranges that are given."""
+from geonode.wording import listed, number, percent, quantity, share
 
 
 def tables(file: CalibrationFile[Any]) -> list[Table]:
@@ -93,6 +89,7 @@ def _about_levels(file: CalibrationFile[OneSubstance]) -> dict[str, Cell]:
         "highest level": float(levels[-1]),
         "unit of concentrations": unit.removeprefix("1"),
     }
+    within = f"left-out levels inside their {percent(model.calibration.level)}% intervals"
     for key in with_geonode(model.calibration):
         one = model.calibration.verdict.by_key(key)
         inside = int(model.calibration.held(key).sum())
@@ -100,16 +97,19 @@ def _about_levels(file: CalibrationFile[OneSubstance]) -> dict[str, Cell]:
             f"{one.name}, median error of left-out levels": one.scores.median_absolute_error,
             f"{one.name}, RMSEP of left-out levels": one.scores.rmsep,
             f"{one.name}, RMSEP as share of the range": one.scores.rmsep_of_range,
-            f"{one.name}, left-out levels inside their 90% intervals": inside,
+            f"{one.name}, {within}": inside,
         }
     about["concentrations that can be told apart"] = max(1, round(model.precision.length))
     if places := model.telling:
         about["most telling wavelengths"] = ", ".join(map(model.at, places))
-    for precision in WORKING:
+    for precision in model.working:
         ends = model.precision.working_range(precision)
         about[f"working range at {precision:.0%} standard error"] = [ends] if ends else "none"
     about["wavelength of the straight line"] = float(file.series.axis[model.place])
-    detection = {one.method: limit_text(one.detection, unit) for one in model.limits}
+    best = model.recommended
+    about["limit of detection, recommended"] = limit_text(best.detection, unit)
+    about["limit of quantification, recommended"] = limit_text(best.quantification, unit)
+    detection = {one.method: limit_text(one.detection, unit) for one in model.limits[1:]}
     return about | {f"limit of detection, {name}": said for name, said in detection.items()}
 
 
@@ -131,7 +131,7 @@ def _left_out_levels(model: OneSubstance) -> Table:
     columns = [
         Column("level", levels, unit),
         Column("method", [model.method] * len(levels)),
-        *interval_columns([found.left_out[key], *_ends(found.sets[key])], unit),
+        *interval_columns([found.left_out[key], *_ends(found.sets[key])], unit, found.level),
         Column("error", errors, unit),
         Column("error relative to the level", relative),
         Column("inside the interval", found.held(key)),
@@ -139,13 +139,13 @@ def _left_out_levels(model: OneSubstance) -> Table:
     if sets := found.sets.get("geonode"):
         if key != "geonode":
             numbers = [found.left_out["geonode"], *_ends(sets)]
-            columns += interval_columns(numbers, unit, "geonode ")
+            columns += interval_columns(numbers, unit, found.level, "geonode ")
         columns += [
             Column("geonode ambiguous", [len(one) > 1 for one in sets]),
             Column("inside the set of geonode", found.held("geonode")),
-            Column("geonode set90", sets, unit),
+            Column(f"geonode set{percent(found.level)}", sets, unit),
         ]
-    title = f"Left-out levels, estimated by {model.method} with {COVERAGE:.0%} intervals"
+    title = f"Left-out levels, estimated by {model.method} with {percent(found.level)}% intervals"
     return Table("calibration", title, columns)
 
 
@@ -166,7 +166,7 @@ def _compared(model: OneSubstance) -> Table:
         Column("RMSEP", [one.rmsep for one in scores], unit),
         Column("RMSEP of the range", [one.rmsep_of_range for one in scores]),
         Column("Q2", [one.q2 for one in scores]),
-        Column("p against the best", [verdict.p_value(one) for one in methods]),
+        Column("beside the best single one", [verdict.beside_best(one) for one in methods]),
     ]
     return Table("validation", "Methods, by levels that were left out", columns)
 
@@ -180,18 +180,19 @@ def _by_every_method(model: OneSubstance) -> Table:
 
 def _limits(model: OneSubstance) -> Table:
     found, unit = model.limits, model.series.unit
-    detection, quantification = (
-        zip(*(ends or (None, None) for ends in of_all), strict=True)
-        for of_all in ([one.detection for one in found], [one.quantification for one in found])
-    )
-    names = (f"{limit} {end}" for limit in ("LOD", "LOQ") for end in ("low", "high"))
-    ends = zip(names, (*detection, *quantification), strict=True)
     columns = [
         Column("by", [one.method for one in found]),
-        *(Column(name, values, unit) for name, values in ends),
+        Column("LOD", [_limit_cell(one.detection) for one in found], unit),
+        Column("LOQ", [_limit_cell(one.quantification) for one in found], unit),
         Column("how, or why not", [one.said for one in found]),
     ]
-    return Table("limits", "Limits of detection and of quantification", columns)
+    title = "Limits of detection (LOD) and of quantification (LOQ), the recommended ones first"
+    return Table("limits", title, columns, frozenset({0}))
+
+
+def _limit_cell(ends: tuple[float, float] | None) -> Cell:
+    """A limit, or the interval that it is in."""
+    return ends[0] if ends and ends[0] == ends[1] else [ends] if ends else None
 
 
 def _precision(model: OneSubstance) -> Table:
@@ -216,6 +217,8 @@ def _influences(model: OneSubstance) -> Table:
         Column("level", levels, model.series.unit),
         Column("leverage", found.leverages),
         Column("limit of leverage", [found.leverage_limit] * len(levels)),
+        Column("T2", found.t2(found.leverages)),
+        Column("limit of T2", [found.t2(found.leverage_limit)] * len(levels)),
         Column("Q", found.residuals),
         Column("limit of Q", [found.residual_limit] * len(levels)),
         Column("inside both limits", found.inside),
@@ -271,6 +274,7 @@ def _peaks(model: OneSubstance) -> Table:
         Column("full width at half prominence", widths, series.labels["axis_unit"]),
         Column("slope per concentration", [line.slope for line in lines], per_level),
         Column("R2 of the line", [line.r2 for line in lines]),
+        Column("% RSE of the line", [line.relative_error for line in lines]),
         Column("slope differs from zero", [line.is_sloped for line in lines]),
     ]
     return Table("peaks", f"Peaks of the spectrum of {quantity(high, unit)}", columns)
@@ -292,23 +296,20 @@ def _predicted_spectra(model: OneSubstance) -> Table:
 
 def _next_levels(model: OneSubstance) -> Table:
     title = "Levels to measure next, each after those before"
-    return _next(title, model, model.proposals, "gain over the range")
+    return _next(title, model, model.proposals)
 
 
 def _next_mixtures(surface: ForwardModel, model: SeveralSubstances) -> Table:
-    found = propose_mixtures(surface, PROPOSALS)
-    return _next("Mixtures to prepare next", model, found, "gain, share of the error")
+    return _next("Mixtures to prepare next", model, propose_mixtures(surface, PROPOSALS))
 
 
-def _next(
-    title: str, model: OneSubstance | SeveralSubstances, found: list[Proposal], gain: str
-) -> Table:
+def _next(title: str, model: OneSubstance | SeveralSubstances, found: list[Proposal]) -> Table:
     amounts = zip(*(one.amounts for one in found), strict=True)
     errors = [one.expected_error for one in found]
     columns = [
         *(Column(*one) for one in zip(model.series.named, amounts, strict=True)),
-        Column("expected error there", errors, model.series.labels["signal_unit"]),
-        Column(gain, [one.gain for one in found]),
+        Column("expected error of the signal there", errors, model.series.labels["signal_unit"]),
+        Column("share of the error removed", [one.gain for one in found]),
     ]
     return Table("next", title, columns)
 
@@ -316,7 +317,7 @@ def _next(
 def errors_table(model: SeveralSubstances) -> Table:
     """Errors of all methods, the combined one first, by substance."""
     found, design = model.calibration, model.calibration.design
-    ends, amounts = found.left_out_intervals, model.series.amounts
+    ends, amounts = found.left_out_intervals(model.level), model.series.amounts
     inside = ((ends[..., 0] <= amounts) & (amounts <= ends[..., 1])).sum(axis=0)
     columns = [
         Column("substance", model.series.named),
@@ -332,14 +333,14 @@ def errors_table(model: SeveralSubstances) -> Table:
 
 
 def _left_out_samples(model: SeveralSubstances) -> Table:
-    found, series = model.calibration, model.series
+    found, series, names = model.calibration, model.series, ends_called(model.level)
+    intervals = found.left_out_intervals(model.level)
     columns = [Column("sample", series.samples)]
     for place, (name, unit) in enumerate(zip(series.substances, series.units, strict=True)):
         numbers = {
             "measured": series.amounts[:, place],
             "estimated": found.left_out["combined"][:, place],
-            "low90": found.left_out_intervals[:, place, 0],
-            "high90": found.left_out_intervals[:, place, 1],
+            **dict(zip(names, intervals[:, place].T, strict=True)),
         } | {
             f"by {COMPARED[key]}": found.left_out[key][:, place]
             for key in ("geonode", "preprocessed_pls", "reweighted_pls")
@@ -355,6 +356,6 @@ def _pure_spectra(model: SeveralSubstances) -> Table:
     columns = [Column(model.series.axis_label, model.series.axis)]
     for place, name in enumerate(model.series.named):
         columns.append(Column(f"d signal / d {name}", model.pure[:, place]))
-        columns.append(Column("± 90%", model.pure_half_widths[:, place]))
+        columns.append(Column(f"± {percent(model.level)}%", model.pure_half_widths[:, place]))
     title = "Spectra of the substances: change of the signal per amount"
     return Table("pure", title, columns)

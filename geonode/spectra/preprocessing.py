@@ -33,7 +33,7 @@ class Preprocessing:
         axis: Float[np.ndarray, "wavelength"],
         spectra: Float[np.ndarray, "spectrum wavelength"],
     ) -> Float[np.ndarray, "spectrum wavelength"]:
-        """The spectra after all steps; NaN throughout where a spectrum is too flat for one.
+        """The spectra after all steps; NaN throughout where a spectrum does not suit one.
 
         Args:
             axis: ascending.
@@ -43,12 +43,7 @@ class Preprocessing:
             SpectraError: the axis is too short or too uneven for a step, or no baseline is found.
         """
         for step in self.steps if len(spectra) else ():  # no spectrum is an error of SciPy
-            if step.savgol is not None:
-                spectra = savitzky_golay(step.savgol, axis, spectra)
-            elif step.asls is not None:
-                spectra = without_baseline(step.asls, axis, spectra)
-            else:
-                spectra = standard_normal_variate(spectra)
+            spectra = _after(step, axis, spectra)
         return spectra
 
     def require(
@@ -57,7 +52,7 @@ class Preprocessing:
         spectra: Float[np.ndarray, "spectrum wavelength"],
         names: list[str],
     ) -> Float[np.ndarray, "spectrum wavelength"]:
-        """The spectra after all steps, as `transform`, none of them flat.
+        """The spectra after all steps, as `transform`, all of them suited.
 
         Args:
             axis: ascending.
@@ -65,16 +60,23 @@ class Preprocessing:
             names: names of the spectra, for messages.
 
         Raises:
-            SpectraError: as `transform`, or a spectrum is flat.
+            SpectraError: as `transform`, a spectrum is flat, or not within 0 and 100 per cent.
         """
-        found = self.transform(axis, spectra)
-        flat = np.flatnonzero(~np.isfinite(found).all(axis=1))
-        if flat.size:
-            raise SpectraError(
-                f"spectra.preprocess: found {names[flat[0]]!r} flat, expected a spectrum that "
-                "varies along the axis, which snv divides by its deviation"
+        for step in self.steps if len(spectra) else ():
+            before, spectra = spectra, _after(step, axis, spectra)
+            unsuited = np.flatnonzero(~np.isfinite(spectra).all(axis=1))
+            if not unsuited.size:
+                continue
+            name, values = names[unsuited[0]], before[unsuited[0]]
+            found, expected = (
+                "flat",
+                "a spectrum that varies along the axis, which snv divides by its deviation",
             )
-        return found
+            if step.snv is None:
+                found = f"from {values.min():.4g} to {values.max():.4g}"
+                expected = f"per cent, above 0 and at most 100, of which {step.name} is made"
+            raise SpectraError(f"spectra.preprocess: found {name!r} {found}, expected {expected}")
+        return spectra
 
     @property
     def keeps_offset_and_scale(self) -> bool:
@@ -88,11 +90,37 @@ class Preprocessing:
     def unit(self, unit: str, axis_unit: str) -> str:
         """Unit of the result, from those of what was measured and of the axis."""
         for step in self.steps:
-            if step.snv is not None:
+            if step.savgol is None and step.asls is None:
                 unit = "1"
             elif step.savgol is not None and step.savgol.derivative:
                 unit = f"{unit}/{axis_unit}^{step.savgol.derivative}"
         return unit
+
+
+def _after(step: PreprocessStep, axis: np.ndarray, spectra: np.ndarray) -> np.ndarray:
+    """The spectra after one step."""
+    if step.savgol is not None:
+        return savitzky_golay(step.savgol, axis, spectra)
+    if step.asls is not None:
+        return without_baseline(step.asls, axis, spectra)
+    if step.snv is not None:
+        return standard_normal_variate(spectra)
+    return of_percent(spectra, reflectance=step.kubelka_munk is not None)
+
+
+def of_percent(
+    spectra: Float[np.ndarray, "spectrum wavelength"], *, reflectance: bool
+) -> Float[np.ndarray, "spectrum wavelength"]:
+    """Absorbance 2 - log10 T of percent transmittance T, or F = (1 - R)^2 / (2 R) of reflectance.
+
+    R is a hundredth of the percent reflectance, of a layer so thick that nothing passes (P. Kubelka
+    and F. Munk, Z. tech. Phys. 12 (1931) 593). A spectrum is NaN if a value is not above 0, or
+    above 100, or if all are at most 1, as fractions are.
+    """
+    within = np.all((spectra > 0) & (spectra <= 100), axis=1)
+    percent = within & np.any(spectra > 1, axis=1)
+    share = np.where(percent[:, None], spectra, np.nan) / 100
+    return (1 - share) ** 2 / (2 * share) if reflectance else -np.log10(share)
 
 
 def standard_normal_variate(
@@ -155,8 +183,9 @@ def without_baseline(
     """
     from pybaselines import Baseline  # noqa: PLC0415 - for those who ask for it
 
-    fitter, left = Baseline(axis, check_finite=True), np.empty_like(spectra)
-    for place, spectrum in enumerate(spectra):
+    fitter, left = Baseline(axis, check_finite=True), np.full_like(spectra, np.nan)
+    for place in np.flatnonzero(np.isfinite(spectra).all(axis=1)).tolist():
+        spectrum = spectra[place]
         found, told = fitter.asls(
             spectrum, lam=choice.smoothness, p=choice.asymmetry, max_iter=ITERATIONS
         )

@@ -2,17 +2,21 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from geonode.calibration.checks import Control
 from geonode.calibration.control_chart import ControlPoint, append, read_history, violations
 from geonode.errors import SpectraError
+from geonode.estimation.estimates import Estimate
 
 
 def history(*sizes, name="QC"):
     """Estimates of 20 with standard error 0.5, a day apart."""
     return [
-        ControlPoint(f"2026-01-{day:02}", name, 20.0, 20 + 0.5 * z, 0.5)
+        ControlPoint(f"2026-01-{day:02}", "a.csv", name, 20.0, 20 + 0.5 * z, 0.5, z)
         for day, z in enumerate(sizes, 1)
     ]
 
@@ -45,19 +49,45 @@ def test_controls_of_one_date_are_compared_for_the_range_alone():
 def test_a_history_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "qc.csv"
     assert read_history(path) == []
-    points = [*history(0.1, 0.2), ControlPoint("2026-02-01", 'a "b", c', 1e-9, 1.1e-9, 1e-10)]
+    points = [
+        *history(0.1, 0.2),
+        ControlPoint("2026-02-01", "b", 'a "b", c', 1e-9, 1.1e-9, 1e-10, 1.0),
+    ]
     append(path, points[:1])
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().rstrip())  # as an editor saves it
-    append(path, points[1:])
+    assert append(path, points[1:]) == points
+    again = [one._replace(date="2026-03-01") for one in points]
+    assert append(path, again) == points  # measured once
     assert read_history(path) == points
 
+
+@pytest.mark.parametrize(
+    ("sets", "known", "z"),
+    [
+        ([(18.0, 22.0)], 21.0, -1.0),  # 2 standard errors of 1 to both sides of 20
+        ([(18.0, 22.0)], 23.0, -3.0),
+        ([(18.0, 26.0)], 23.0, -1.0),  # 3 above, and 1 below
+        ([(18.0, 22.0), (30.0, 34.0)], 35.0, -3.0),  # from the middle of the nearest part
+        ([(-np.inf, np.inf)], 99.0, 0.0),
+    ],
+)
+def test_the_z_of_a_control_is_two_at_the_ends_of_its_set(sets, known, z):
+    one = Estimate("QC", [20.0], [[(19.0, 21.0)]], True)
+    found = Control.of("a.csv", "QC", known, one, replace(one, sets=[sets]), 0)
+    assert found.z == pytest.approx(z)
+    assert (found.warns, found.passed) == (2 < abs(z) <= 3, abs(z) <= 3)
+    assert ("a warning" in found.sentence("1")) == found.warns
+
+
+HEADER = "date,file,control,nominal,estimate,standard_error,z\n"
 
 PROGRAM = """
 import sys
 from pathlib import Path
 from geonode.calibration.control_chart import ControlPoint, append
 for number in range(20):
-    append(Path(sys.argv[1]), [ControlPoint("2026-01-01", sys.argv[2], 1.0, float(number), 0.5)])
+    point = ControlPoint("2026-01-01", "", sys.argv[2], 1.0, float(number), 0.5, 0.0)
+    append(Path(sys.argv[1]), [point])
 """
 
 
@@ -67,7 +97,7 @@ def test_processes_that_append_at_once_lose_nothing(tmp_path):
     assert [one.wait(120) for one in each] == [0, 0, 0]
     found = read_history(path)
     for name in names:
-        assert [one.estimated for one in found if one.name == name] == [*map(float, range(20))]
+        assert [one.estimate for one in found if one.control == name] == [*map(float, range(20))]
 
 
 @pytest.mark.parametrize(
@@ -75,8 +105,11 @@ def test_processes_that_append_at_once_lose_nothing(tmp_path):
     [
         ("", "found the header ''"),
         ("a,b\n", "found the header 'a,b'"),
-        ("date,name,known,estimated,standard_error\n2026,QC,1,nan,1\n", "line 2: found"),
-        ("date,name,known,estimated,standard_error\n2026,QC,1,2\n", "line 2: found"),
+        (
+            f"{HEADER}2026,f,QC,1,nan,1,1\n",
+            "line 2: found",
+        ),
+        (f"{HEADER}2026,QC,1,2\n", "line 2: found"),
     ],
 )
 def test_other_files_stay_as_they_are(tmp_path, text, says):

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.stats import binom
 from scipy.stats import t as student
 
 from geonode.calibration.fit import Calibration, _are_few
@@ -102,11 +103,11 @@ def test_an_estimate_that_says_little_is_not_determined():
 
 def test_so_few_sets_hold_where_nine_of_ten_should():
     """Of ten, at most 6 hold with a probability of 1.3%, at most 7 with 7.0%."""
-    assert _are_few(np.arange(10) < 6)
-    assert not _are_few(np.arange(10) < 7)
+    assert _are_few(np.arange(10) < 6, 0.9)
+    assert not _are_few(np.arange(10) < 7, 0.9)
 
 
-def held_by_third(random, error, count):
+def held_by_third(random, error, count, level=0.9):
     """Share of unknowns inside their interval, by thirds of the range, of simulated lines."""
     band = np.exp(-(np.linspace(-2, 2, 15) ** 2))
     held = [[], [], []]
@@ -114,10 +115,10 @@ def held_by_third(random, error, count):
         levels = np.append(np.linspace(0.02, 1, 20), random.uniform(0.02, 1, 4))
         prepared = levels + error(levels) * random.normal(size=24)
         spectra = np.outer(prepared, band) + 1e-3 * random.normal(size=(24, 15))
-        found = Calibration.fit(spectra[:20], levels[:20], method="straight_line")
+        found = Calibration.fit(spectra[:20], levels[:20], method="straight_line", level=level)
         low, high = found.estimate(spectra[20:])[1].T
-        for level, one, other in zip(levels[20:], low, high, strict=True):
-            held[int(3 * level)].append(one <= level <= other)
+        for true, one, other in zip(levels[20:], low, high, strict=True):
+            held[int(3 * true)].append(one <= true <= other)
     return [np.mean(third) for third in held]
 
 
@@ -129,6 +130,16 @@ def test_intervals_of_simulated_lines_hold_in_every_third(share, monkeypatch):
     random = np.random.default_rng(1)
     found = held_by_third(random, lambda c: 0.01 * (1 - share) + 0.03 * share * c, 150)
     assert all(0.84 < one < 0.97 for one in found)  # of 200 each
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_intervals_of_simulated_lines_hold_the_share_of_their_level(level, monkeypatch):
+    """Of 600 unknowns, as many as chance leaves in all but a thousandth of such simulations."""
+    monkeypatch.setattr("geonode.calibration.fit.FEWEST_LEVELS", 99)  # geonode takes no part
+    found = held_by_third(np.random.default_rng(3), lambda c: 0.01 + 0 * c, 150, level)
+    low, high = binom(600, level).ppf([0.0005, 0.9995]) / 600
+    assert low - 0.02 <= np.mean(found) <= high + 0.02  # the law itself is estimated from 20
 
 
 def test_a_choice_among_methods_does_not_make_intervals_too_short(monkeypatch):

@@ -50,6 +50,17 @@ def test_a_level_signal_has_no_slope_and_an_exact_line_has():
     assert line_of(beer.LEVELS, 2 * beer.LEVELS).is_sloped
 
 
+def test_the_relative_standard_error_is_that_of_levels_read_back():
+    """Read back: 1.1, 1.8 and 3.1 of 1, 2 and 3, on a line of slope 1 through zero; not the blank.
+
+    sqrt((0.1^2 + 0.1^2 + (0.1 / 3)^2) / (3 - 2)), of two parameters.
+    """
+    found = line_of([0, 1, 2, 3], [0, 1.1, 1.8, 3.1])
+    found = replace(found, intercept=0.0, slope=1.0)
+    assert found.relative_error == pytest.approx(100 * np.sqrt(0.02 + 0.01 / 9))
+    assert line_of([1, 2, 3, 4], [1, 1, 1, 1]).relative_error is None
+
+
 def test_the_limit_of_a_line_is_that_of_its_residuals():
     # By hand: slope 2, residuals (1, -1, -1, 1) / 10, s = sqrt(0.04 / 2) = 0.1414.
     found = line_of([0, 1, 2, 3], [0.1, 1.9, 3.9, 6.1]).limit()

@@ -140,17 +140,16 @@ def test_arrays_of_another_shape_are_refused(request, kind):
 @pytest.mark.parametrize(
     ("known", "fits", "passed"),
     [
-        *[(9.0, True, True), (11.0, True, True), (8.9, True, False), (11.1, True, False)],
+        *[(8.5, True, True), (11.5, True, True), (8.4, True, False), (11.6, True, False)],
         (10.0, False, False),
     ],
 )
-def test_a_control_passes_inside_its_interval_if_it_fits(known, fits, passed):
-    inside = 9.0 <= known <= 11.0
-    control = Control("day.csv", "QC", known, 10.0, 9.0, 11.0, fits, inside)
+def test_a_control_passes_within_three_standard_errors_if_it_fits(known, fits, passed):
+    control = Control("day.csv", "QC", known, 10.0, 9.0, 11.0, fits, 0.5, (10 - known) / 0.5)
     assert control.passed == passed
     said = control.sentence("ppb")
-    assert said.startswith(f"control QC (day.csv) {'passed' if passed else 'failed'}: found 10 ppb")
-    assert ("fits nowhere" in said) == (not fits)
+    found = "found 10 ppb (9 to 11), known" if fits else "its spectrum fits nowhere, known"
+    assert said.startswith(f"control QC (day.csv) {'passed' if passed else 'failed'}: {found}")
 
 
 def test_a_factor_is_caught_by_a_control(calibration, tmp_path):
@@ -218,7 +217,7 @@ def test_the_correction_is_a_line_by_least_squares_with_its_own_error():
     found = (known - 0.4) / 0.9 + 0.05 * random.normal(size=4)
     line, expected = Correction("s.csv", list("abcd"), known, found), linregress(found, known)
     assert (line.slope, line.intercept) == pytest.approx((expected.slope, expected.intercept))
-    middle, ends = line.applied(np.array([0.0, 5.0]), np.array([[0.0, 0.0], [4.0, 7.0]]))
+    middle, ends = line.applied(np.array([0.0, 5.0]), np.array([[0.0, 0.0], [4.0, 7.0]]), 0.9)
     np.testing.assert_allclose(middle, expected.intercept + expected.slope * np.array([0, 5]))
     # At zero the error of the line is that of its intercept.
     half = student.ppf(0.95, 2) * expected.intercept_stderr

@@ -80,7 +80,7 @@ def test_the_band_is_a_peak_and_the_summary_gives_errors_and_limits(made):
     (_, *peaks), page = rows(made / "peaks.csv"), (made / "index.html").read_text(encoding="utf-8")
     assert [float(peak[0]) for peak in peaks] == [500]
     assert float(peaks[0][5]) == pytest.approx(beer.UNIT_SPECTRUM[beer.PLACE], rel=0.02)
-    assert peaks[0][7] == "true"
+    assert peaks[0][8] == "true"
     assert 'id="peaks"' in page
     assert page.index('id="results"') < page.index('id="answer"') < page.index("<details>")
     summary = dict(rows(made / "summary.csv"))
@@ -95,10 +95,15 @@ def test_the_band_is_a_peak_and_the_summary_gives_errors_and_limits(made):
 
 def test_diagnostics_are_tables_of_levels_wavelengths_and_components(made):
     header, *levels = rows(made / "samples.csv")
-    assert header[1:] == ["leverage", "limit of leverage", "Q", "limit of Q", "inside both limits"]
+    names = ("leverage", "T2", "Q")
+    each = [column for name in names for column in (name, f"limit of {name}")]
+    assert header[1:] == [*each, "inside both limits"]
     assert [float(row[0]) for row in levels] == [*beer.LEVELS]
     for _, *pairs, inside in levels:
-        leverage, highest, q, largest = map(float, pairs)
+        leverage, highest, t2, of_t2, q, largest = map(float, pairs)
+        # Tracy, Young and Mason: T2 = (n - 1) (h - 1/n), of five levels.
+        expected = 4 * (leverage - 0.2), 4 * (highest - 0.2)
+        assert (t2, of_t2) == pytest.approx(expected, rel=1e-4)
         assert (inside == "true") == (leverage <= highest and q <= largest)
     (_, _, name), *vector = rows(made / "regression.csv")
     assert name == "regression vector of PLS"
@@ -173,12 +178,13 @@ def test_another_method_may_be_asked_for_and_whose_number_it_is_is_said(tmp_path
     header, *found = rows(tmp_path / "out" / "unknowns.csv")
     found = [dict(zip(header, row, strict=True)) for row in found]
     assert [row["method"] for row in found] == ["PLS"] * 3
-    raw = [float(row["raw estimate (ppb)"]) for row in found]
-    assert raw == pytest.approx([0.2, 5, 14], abs=0.05)
+    *raw, none = [row["raw estimate (ppb)"] for row in found]
+    assert [float(one) for one in raw] == pytest.approx([0.2, 5], abs=0.05)
+    assert none == ""
     low, within, high = (row["remark"] for row in found)
     assert low.startswith("below the range: beyond the level of 1 ppb")
     assert "range" not in within
-    assert high.startswith("c fits nowhere")  # its numbers mean nothing, also their range
+    assert high.startswith("c fits nowhere")  # so that no range is told either
     assert_refused(call("calibrate", series, "--method", "ols"), "expected auto, straight_line")
 
 

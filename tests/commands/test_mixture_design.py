@@ -107,7 +107,8 @@ def test_inspect_tells_the_design_and_what_can_follow(tmp_path, layout):
 def test_next_mixtures_are_a_table_and_the_same_every_time(tmp_path):
     words = written(tmp_path, "rows", KNOWN)
     header, *lines = call("next", *words, "--count", 2).stdout.splitlines()
-    assert header.split("  ") == ["s0 (ppm)", "s1 (ppm)", "error there", "gain"]
+    names = ["expected error of the signal there", "share of the error removed"]
+    assert header.split("  ") == ["s0 (ppm)", "s1 (ppm)", *names]
     found = json.loads(call("next", *words, "--count", 2, "--json").stdout)
     assert found["substances"] == ["s0", "s1"]
     amounts = np.array([one["amounts"] for one in found["next"]])

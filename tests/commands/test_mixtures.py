@@ -50,7 +50,7 @@ def test_unknowns_are_estimated_together_with_their_intervals(made):
     assert "fits nowhere" in found["remark"][5]
     assert found["lead (ppm)"][5] == found["lead low90 (ppm)"][5] == ""  # means nothing
     low, high = (found[f"lead {end}90 (ppm)"][:5].astype(float) for end in ("low", "high"))
-    raw = found["lead raw estimate (ppm)"][:5]
+    raw = found["lead raw estimate (ppm)"][:5].astype(float)
     assert (low < raw).all() and (high > raw).all()
     error = found["lead standard error (ppm)"][:4].astype(float)
     assert (np.abs(estimated[:, 0] - raw[:4]) < error).all()

@@ -34,6 +34,7 @@ def texts():
         "good": good,
         "axis": good.replace("\n400,", "\n401,"),
         "unit": good.replace("wavelength_nm", "raman_shift_cm1"),
+        "half": "sample,dilution\na,10\n",
         "twice": good.replace(",b,", ",a,"),
         "gap": good.rstrip().rpartition(",")[0] + ",\n",
         "short": "\n".join(line for line in good.splitlines() if line[:2] != "40"),
@@ -70,6 +71,15 @@ ESTIMATE = {
     "axis unit": (["unit.csv", *ONE], "axis: found a raman"),
     "one name twice": (["twice.csv", *ONE], "expected every name once"),
     "control": (["good.csv", *ONE, "--control", "QC=5"], "--control: found 'QC'"),
+    "level": (["good.csv", *ONE, "--level", 0.5], "--level: found 0.5, expected"),
+    "history": (["good.csv", *ONE, "--history", "q.csv"], "'q.csv', expected --control NAME=NUM"),
+    "no history": (
+        ["good.csv", *ONE, "--control", "a=1.5", "--history", "beer.csv"],
+        "beer.csv: found the header",
+    ),
+    "dilution": (["good.csv", *ONE, "--dilution", 0], "--dilution: found '0', expected a number"),
+    "dilutions": (["good.csv", *ONE, "--dilution", "good.csv"], "good.csv: found 'wavelength_nm'"),
+    "a dilution": (["good.csv", *ONE, "--dilution", "half.csv"], "found no dilution of 'b'"),
     "sheet": (["good.csv", *ONE, "--sheet", "x"], "--sheet: found 'x', expected a workbook"),
     "range": (["good.csv", *ONE, "--validation", "outside.csv"], "a concentration of 20 ppb"),
     "replaced": (["good.csv", *ONE[:3], "good.csv", "--overwrite"], "which is read here"),
@@ -113,6 +123,8 @@ ESTIMATE = {
 }
 CALIBRATE = {
     "method": (["beer.csv", "--method", "ols"], "expected auto, straight_line"),
+    "precision": (["beer.csv", "--precision", 0], "--precision: found 0"),
+    "level": (["beer.csv", "--level", 1], "--level: found 1"),
     "offset": (
         ["beer.csv", "--preprocess", "[snv]", "--allow-offset"],
         "--allow-offset: found True, expected neither",

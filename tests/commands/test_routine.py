@@ -9,6 +9,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 from openpyxl import Workbook, load_workbook
+from scipy.stats import t as student
 
 from geonode.calibration import saved
 from geonode.reading.files import FORMATS
@@ -124,6 +125,102 @@ def test_a_failed_control_is_said_first_and_ends_with_status_1(week, tmp_path, c
     assert said in first
     header, *lines = rows(out)
     assert all("a control failed" in row[header.index("remark")] for row in lines)
+
+
+def test_a_diluted_sample_has_its_amounts_before(week, tmp_path):
+    """All numbers but those of the control, by one factor and by those of a table."""
+    table = tmp_path / "list.csv"
+    table.write_text("sample,dilution\na,10\nb,\nc,2.5\n", encoding="utf-8")
+    found = {}
+    for given in (None, "10", table):
+        out = tmp_path / "out.csv"
+        words = ("--control", "QC=5", "--out", out, "--overwrite")
+        words += () if given is None else ("--dilution", given)
+        done = estimate(week, week / "day1/run.csv", *words)
+        assert done.exit_code == 0, done.output
+        header, *lines = rows(out)
+        names = ("raw estimate (ppb)", "raw standard error (ppb)", "low90 (ppb)", "high90 (ppb)")
+        at = [header.index(name) for name in names]
+        numbers = [[float(row[place]) for place in at] for row in lines]
+        found[given] = np.array(numbers)
+        record = dict(rows(out.with_suffix(".record.csv"))[1:])
+        assert record.get("read with dilution") == (given and str(given))
+    for given, factors in (("10", [1, 10, 10, 10]), (table, [1, 10, 1, 2.5])):
+        expected = np.array(factors)[:, None] * found[None]
+        np.testing.assert_allclose(found[given], expected, rtol=1e-5)
+
+
+def test_unknowns_below_the_recommended_limits_are_remarked(week, tmp_path):
+    lod, loq = map(float, rows(week / "made/limits.csv")[1][1:3])
+    assert 3 < loq / lod < 3.1  # 10 to 3.3 standard errors, of nearly one size
+    samples = beer.spectra_at([lod / 2, (lod + loq) / 2, 2 * loq])
+    day, out = (
+        write(tmp_path / "day.csv", **dict(zip("abc", samples, strict=True))),
+        tmp_path / "o.csv",
+    )
+    assert estimate(week, day, "--out", out).exit_code == 0
+    header, *lines = rows(out)
+    remarks = [row[header.index("remark")] for row in lines]
+    assert remarks[0].startswith("not detected: below the limit of detection, ")
+    assert remarks[1].startswith("< LOQ: below the limit of quantification, ")
+    assert remarks[2] == ""
+
+
+def test_an_axis_off_by_a_constant_is_corrected_on_request(tmp_path):
+    """Spectra on an axis 6.3 nm too high, whose range is wider than the one calibrated with."""
+    series, day = beer.write_series(tmp_path / "beer.csv"), tmp_path / "day.csv"
+    made, saved = tmp_path / "made", "calibration.safetensors"
+    assert call("calibrate", series, "--window", 420, 580, "--out", made).exit_code == 0
+    lines = beer.table({"a": beer.spectra_at([2])[0], "b": beer.spectra_at([7])[0]}).splitlines()
+    moved = [f"{float(line[:3]) + 6.3:g}{line[3:]}" for line in lines[1:]]
+    day.write_text("\n".join([lines[0], *moved]), encoding="utf-8")
+    words = "estimate", day, "--calibration"
+    assert "its axis is off by about 6" in call(*words, made / saved).output
+    done = call(*words, made / saved, "--align", "--out", tmp_path / "out.csv")
+    assert done.exit_code == 0, done.output
+    shift = float(done.output.split("its axis was off by ")[1].split(" nm")[0])
+    assert shift == pytest.approx(6.3, abs=0.3)
+    estimates = [float(row[2]) for row in rows(tmp_path / "out.csv")[1:]]
+    assert estimates == pytest.approx([2, 7], abs=0.05)
+    assert dict(rows(tmp_path / "out.record.csv"))["aligned"].endswith("nm")
+    assert call("calibrate", series, "--out", tmp_path / "whole").exit_code == 0
+    done = call(*words, tmp_path / "whole" / saved, "--align")
+    assert_refused(done, "axis: found 406.3 to 606.3 nm", "400 to 406.3 nm is missing")
+
+
+def test_a_history_keeps_the_controls_of_all_days_with_their_chart(week, tmp_path):
+    """An exact control; then 0.85% more, which one day warns of and two in succession reject."""
+    history, exits = tmp_path / "qc.csv", []
+    for number, factor in enumerate([1, 1.0085, 1.0085, 1.0085]):
+        name = f"{min(number, 2)}.csv"  # the last file is estimated twice, and kept once
+        day = write(tmp_path / name, QC=beer.spectra_at([5 * factor])[0], **SAMPLES)
+        done = estimate(week, day, "--control", "QC=5", "--history", history)
+        exits.append(done.exit_code)
+        assert ("a warning" in done.output) == (factor > 1)
+    assert exits == [0, 0, 1, 1]
+    assert "rule 2-2s: two in succession" in done.output
+    header, *points = rows(history)
+    assert header[:4] == ["date", "file", "control", "nominal"]
+    assert [row[1] for row in points] == ["0.csv", "1.csv", "2.csv"]
+    assert abs(float(points[0][6])) < 2 < float(points[1][6]) < 3
+    page = history.with_suffix(".html").read_text(encoding="utf-8")
+    assert "two in succession beyond 2 standard errors" in page
+
+
+def test_a_level_is_that_of_all_intervals(week, tmp_path):
+    """Half widths are those of Student's law; the calibration has 5 levels, 3 + 1/2 degrees."""
+    widths = {}
+    for level in (0.9, 0.95):
+        out, name = tmp_path / f"{level}.csv", f"{100 * level:.0f}"
+        done = estimate(week, week / "day1", "--level", level, "--control", "QC=5", "--out", out)
+        assert done.exit_code == 0, done.output
+        header, first, *_ = rows(out)
+        low, high = (header.index(f"{end}{name} (ppb)") for end in ("low", "high"))
+        widths[level] = float(first[high]) - float(first[low])
+        assert f"geonode set{name} (ppb)" in header
+        assert ["intervals", f"{name}%"] in rows(out.with_suffix(".record.csv"))
+    ratio = student.ppf(0.975, 3.5) / student.ppf(0.95, 3.5)
+    assert widths[0.95] / widths[0.9] == pytest.approx(ratio, rel=1e-4)
 
 
 def test_a_validation_that_fails_ends_with_status_1_and_results(week, tmp_path):

@@ -1,5 +1,5 @@
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 
 import mpmath
 import numpy as np
@@ -102,6 +102,17 @@ def test_sets_hold_what_few_concentrations_are_likelier_than(masses):
             expected = likelier < masses[0 if 10 <= middle <= 50 else 1]
             if all(abs(likelier - mass) > 0.05 for mass in masses):  # more than a cell has
                 assert holds(intervals, middle) == expected
+
+
+def test_sets_of_a_higher_level_contain_those_of_a_lower(curve):
+    """Where masses are 0.9, the one of 90% sets stays, and the mass outside shrinks."""
+    spectra = curve.spectra(slice(100, 900, 200)) + noise(4, 0.01)
+    sets = [estimate(curve, spectra, level).sets for level in (0.6, 0.9, 0.95, 0.99)]
+    assert sets[1] == estimate(curve, spectra).sets
+    for narrow, wide in pairwise(sets):
+        for parts, others in zip(narrow, wide, strict=True):
+            assert all(any(a <= low and high <= b for a, b in others) for low, high in parts)
+            assert sum(b - a for a, b in others) > sum(b - a for a, b in parts)
 
 
 def test_the_estimate_is_between_the_levels_unless_that_is_unlikely():

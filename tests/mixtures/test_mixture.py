@@ -41,7 +41,7 @@ def test_unknowns_are_estimated_with_regions_that_hold_them(fitted):
     low, high = np.moveaxis(found.intervals, -1, 0)
     np.testing.assert_allclose((low + high) / 2, found.amounts, rtol=1e-9)
     assert ((low <= UNKNOWN) & (high >= UNKNOWN)).mean() >= 0.7
-    half = np.sqrt(fitted.radii * np.diagonal(found.covariance, axis1=1, axis2=2))
+    half = np.sqrt(fitted.radii() * np.diagonal(found.covariance, axis1=1, axis2=2))
     np.testing.assert_allclose(high - found.amounts, half, rtol=1e-9)
     edge = found.amounts + np.sqrt(found.radius) * np.linalg.cholesky(found.covariance)[:, :, 1]
     assert found.holds(found.amounts + 0.999 * (edge - found.amounts)).all()
@@ -175,11 +175,11 @@ def test_intervals_that_overlap_are_one():
     np.testing.assert_allclose(found, [(0.6, 1.9), (2.6, 3.4)])
 
 
-@pytest.mark.parametrize("size", [1, 2])
-def test_bounds_are_the_quantiles_of_normal_errors(size):
+@pytest.mark.parametrize(("size", "level"), [(1, 0.9), (1, 0.6), (2, 0.9), (2, 0.99)])
+def test_bounds_are_the_quantiles_of_normal_errors(size, level):
     ratios = chi2(size).rvs(20_000, random_state=0)
-    expected = WIDER ** (size - 1) * chi2(size).ppf(0.9)
-    assert _bound(ratios, Design.of(beer.amounts(300, 2)), size) == pytest.approx(
+    expected = WIDER ** (size - 1) * chi2(size).ppf(level)
+    assert _bound(ratios, Design.of(beer.amounts(300, 2)), size, level) == pytest.approx(
         expected, rel=0.03
     )
 

@@ -1,0 +1,52 @@
+"""Factors by which samples were diluted before they were measured."""
+
+from pathlib import Path
+
+import numpy as np
+
+from geonode.errors import ParameterError, SpectraError
+from geonode.reading.files import errors_naming, read_format
+from geonode.reading.sheet import Cells, plain_name
+
+DILUTION = "dilution"
+
+
+def factor_of(text: str) -> float:
+    """Dilution that a text is; 0: it is no number.
+
+    Raises:
+        ParameterError: it is a number that is no dilution.
+    """
+    try:
+        found = float(text.replace(",", "."))
+    except ValueError:
+        return 0.0
+    if not 0 < found < np.inf:
+        expected = "a number above 0, such as 10 for 1 part in 10, or a table"
+        raise ParameterError("options", "--dilution", text, expected)
+    return found
+
+
+def factors_of(path: Path) -> dict[str, float]:
+    """Dilutions of a table by name, which is in its first column; an empty cell is 1.
+
+    Raises:
+        SpectraError: it cannot be read, has no column of dilutions, or names a sample twice.
+        ParameterError: a number is no dilution.
+    """
+    with errors_naming(path):
+        grid = read_format(path, of_names=True)
+        header = [one.strip().lower() for one in grid.header] if isinstance(grid, Cells) else []
+        if not isinstance(grid, Cells) or DILUTION not in header[1:]:
+            found = ", ".join(map(repr, header[:5])) or "spectra"
+            raise SpectraError(f"found {found}, expected columns of names and {DILUTION!r}")
+        factors: dict[str, float] = {}
+        for row, cells in grid.rows:
+            text = cells[header.index(DILUTION)].strip()
+            factor = factor_of(text) if text else 1.0
+            name = plain_name(cells[0])
+            if not factor or name in factors:
+                said = f"{text!r}, expected a number" if not factor else f"{name!r} again"
+                raise SpectraError(f"row {row}: found {said}")
+            factors[name] = factor
+        return factors
