@@ -7,11 +7,9 @@ change no result, so not all can be noticed.
 
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,44 +71,15 @@ def faults(room: str) -> list[list[Fault]]:
     return [at[place] for place in sorted(at)]
 
 
-class Copies:
-    """Copies of the project, one for every thread, in which faults are tried."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._own = folder, threading.local()
-        listed = subprocess.run(
-            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-        )
-        self._files = [name for name in listed.stdout.split("\0") if (ROOT / name).is_file()]
-
-    def notice(self, room: str, fault: Fault | None = None) -> bool:
-        """Whether the tests of a room fail, with a fault or without."""
-        copy = self._copy()
-        if fault is None:
-            return self._fail(copy, room)
-        (copy / fault.module).write_text(fault.code(), encoding="utf-8")
-        try:
-            return self._fail(copy, room)
-        finally:
-            shutil.copy(ROOT / fault.module, copy / fault.module)
-
-    def _copy(self) -> Path:
-        if not hasattr(self._own, "copy"):
-            self._own.copy = Path(tempfile.mkdtemp(dir=self._folder))
-            for name in self._files:
-                path = self._own.copy / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / name, path)
-        return self._own.copy
-
-    @staticmethod
-    def _fail(copy: Path, room: str) -> bool:
-        command = [sys.executable, "-m", "pytest", "-x", "-m", "not slow", "-p", "no:cacheprovider"]
-        variables = {
-            "PYTHONPATH": str(copy),
-            "OMP_NUM_THREADS": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+def notice(room: str, fault: Fault | None = None) -> bool:
+    """Whether the tests of a room fail, with a fault or without, in a copy of what git has."""
+    command = [sys.executable, "-m", "pytest", "-x", "-m", "not slow", "-p", "no:cacheprovider"]
+    with tempfile.TemporaryDirectory() as copy:
+        export = ["git", "checkout-index", "--all", f"--prefix={copy}/"]
+        subprocess.run(export, cwd=ROOT, check=True)
+        if fault is not None:
+            (Path(copy) / fault.module).write_text(fault.code(), encoding="utf-8")
+        variables = {"PYTHONPATH": copy, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             run = subprocess.run(
                 [*command, f"tests/{room}"],
@@ -137,16 +106,14 @@ def main(
     for room in rooms:
         draw, places = random.Random(f"{seed} {room}"), faults(room)
         drawn += [draw.choice(place) for place in draw.sample(places, min(each, len(places)))]
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(processes) as pool:
-        copies = Copies(Path(folder))
-        if any(failing := [*pool.map(copies.notice, rooms)]):
+    with ThreadPoolExecutor(processes) as pool:
+        if any(failing := [*pool.map(notice, rooms)]):
             broken = [room for room, fails in zip(rooms, failing, strict=True) if fails]
             raise typer.BadParameter(f"their tests fail without a fault: {', '.join(broken)}")
         with bar("faults", len(drawn)) as report:
-            running = [pool.submit(copies.notice, fault.room, fault) for fault in drawn]
             noticed = []
-            for one in running:
-                noticed.append(one.result())
+            for one in pool.map(lambda fault: notice(fault.room, fault), drawn):
+                noticed.append(one)
                 report(1)
     for fault, seen in zip(drawn, noticed, strict=True):
         if not seen:
