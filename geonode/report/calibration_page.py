@@ -38,7 +38,7 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
     """
     by_name = {table.name: table for table in tables}
     answer = Statement(file.model.sentence, file.model.is_sound)
-    results = _results(file)
+    results = result_parts(file)
     titles = f"{file.source}: calibration", f"Calibration of {file.source}"
     if file.series.is_of_one:
         has_curve = file.model.calibration.curve is not None
@@ -62,13 +62,14 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
     return Page(*titles, lead, sections, results, answer, figure, data, "geonode calibrate")
 
 
-def _results(file: CalibrationFile[Any]) -> list[Part]:
-    """What was found of unknowns, and whether controls and validation allow it."""
+def result_parts(file: CalibrationFile[Any]) -> list[Part]:
+    """Checks by controls and validations, corrections, and the estimates of unknowns."""
     failed = [one for one in file.controls if not one.passed]
     checks = [Statement(one.sentence(file.unit), False) for one in failed]
     if file.controls and not failed:
         checks = [Statement(f"{len(file.controls)} of {len(file.controls)} controls passed.", True)]
     checks += [Statement(one.sentence(file.unit), not one.fails) for one in file.validations]
+    checks += [Statement(doubt, False) for doubt in file.doubts]
     if file.correction:
         checks.append(Statement(f"Estimates are {file.correction.sentence(file.unit)}."))
     unknowns = [brief_unknowns(file, ends=False)] if file.unknowns else []

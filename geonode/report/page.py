@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from geonode.report.kit import Figure, compressed, library
 from geonode.storage.document import plain
@@ -116,30 +116,39 @@ class Page:
 
     def html(self) -> str:
         """The page as text."""
-        script = _asset("page.js")
-        return _template().render(
-            page=self,
-            most_rows=MOST_ROWS,
-            policy=_policy(library(), script),
-            style=_asset("page.css"),
-            library=compressed(library()),
-            script=script,
-            data=plain(self.data),
+        script = asset("page.js")
+        return (
+            templates()
+            .get_template("page.html")
+            .render(
+                page=self,
+                policy=_policy(library(), script),
+                style=asset("page.css"),
+                library=compressed(library()),
+                script=script,
+                data=plain(self.data),
+            )
         )
 
 
 @cache
-def _template() -> Template:
-    """The template of all pages."""
+def templates() -> Environment:
+    """Environment of all templates, which escapes; `parts.html` shows parts of pages."""
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        loader=FunctionLoader(asset),
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
     )
     environment.filters |= {"kind": _kind, "rows": _texts}
     environment.filters["specification"] = lambda figure: compressed(figure.to_json())
-    return environment.from_string(_asset("page.html"))
+    environment.globals["most_rows"] = MOST_ROWS
+    return environment
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Text of a template, style or script of this package."""
     return files("geonode.report").joinpath(name).read_text(encoding="utf-8")
 
 
