@@ -1,7 +1,8 @@
-"""Figures of the pages of calibrations, and data of those that the script of the page fills."""
+"""Figures of the pages of calibrations."""
 
-import base64
-from itertools import combinations, pairwise
+import json
+import textwrap
+from itertools import pairwise
 from typing import Any
 
 import altair as alt
@@ -29,20 +30,28 @@ from geonode.report.kit import (
     by_level,
     choice,
     concentration,
+    heading,
     keyed,
     marks,
     sample,
+    slider,
+    unfolded,
     wrapped,
     x_axis,
     y_axis,
     zoom,
 )
-from geonode.spectra.series import Series, labelled
+from geonode.spectra.series import labelled
 from geonode.wording import number, quantity
 
 DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1, "tooltip": True}
 HOLLOW = DOTS | {"shape": "square", "filled": False}
 DASHES = [6, 4]
+ENDS = {"low": "datum.predicted - datum.half", "high": "datum.predicted + datum.half"}
+"""Of a band, in expressions."""
+
+NOTE_LETTERS = 48
+"""Longest line above a figure."""
 
 AT_MOST, OF_PREDICTIONS = 500, 30_000
 """Wavelengths at which spectra are drawn, at most, and numbers of all predicted spectra."""
@@ -50,8 +59,8 @@ AT_MOST, OF_PREDICTIONS = 500, 30_000
 HEAT_ROWS, HEAT_COLUMNS = 32, 120
 """Cells of the map of information, at most."""
 
-CELLS, OF_SURFACES, SURFACE_NUMBERS = 12, 120, 100_000
-"""Cells of a response surface along an amount, its wavelengths at most, and numbers of all."""
+CELLS, OF_SURFACES = 12, 120
+"""Cells of a response surface along an amount, and its wavelengths at most."""
 
 MOST_MARKS = 600
 """Levels or samples of a figure, at most."""
@@ -109,19 +118,47 @@ def left_out(
 
 
 def curve(model: OneSubstance) -> Figure:
-    """Signal over concentration at one wavelength."""
-    label, predicted, line = model.series.signal_label, "geonode, 90% interval", "straight line"
-    title = labelled("concentration", model.series.unit)
-    x = concentration(alt.X, "concentration", title, model.series.concentrations)
-    signal, straight = y_axis("signal", label), y_axis("line", label)
-    part = keyed({"measured": INK, predicted: MODEL, line: SECOND})
-    chart = alt.layer(
-        *band_layers(part, predicted, x, label),
-        part(line, "line", x, straight, strokeDash=DASHES),
-        part("measured", "point", x, signal, table="measured", **DOTS),
+    """Signal over concentration at a wavelength that the reader chooses."""
+    series, at, predictions = model.series, drawn_places(model), model.predictions
+    lines = [Line.of(series, place) for place in at.tolist()]
+    fits = {name: [getattr(line, name) for line in lines] for name in ("intercept", "slope")}
+    bands = {"predicted": predictions.spectra[:, at].T, "half": predictions.band[1][:, at].T}
+    tables = {
+        "curve": {"at": np.arange(len(at)), **bands, **fits},
+        "measured": {"at": np.arange(len(at)), "signal": series.signal[:, at].T},
+    }
+    predicted, straight, amount = "geonode, 90% interval", "straight line", "concentration"
+    title, levels = labelled(amount, series.unit), series.concentrations
+    x = concentration(alt.X, amount, title, levels)
+    signal, fitted = (y_axis(name, series.signal_label) for name in ("signal", "fitted"))
+    part = keyed({"measured": INK, predicted: MODEL, straight: SECOND})
+    expected = alt.layer(
+        *band_layers(part, predicted, x, series.signal_label),
+        part(straight, "line", x, fitted, strokeDash=DASHES),
+    ).transform_filter("datum.at == wavelength")
+    expected = unfolded(expected, {amount: model.places}, "predicted", "half").transform_calculate(
+        **ENDS, fitted=f"datum.intercept + datum.slope * datum.{amount}"
     )
+    measured = part("measured", "point", x, signal, table="measured", **DOTS)
+    measured = unfolded(
+        measured.transform_filter("datum.at == wavelength"), {amount: levels}, "signal"
+    )
+    start = int((at < model.place).sum())
+    notes = [_line_note(model, line) for line in lines]
+    chart = alt.layer(expected, measured).properties(title=heading(notes, "wavelength"))
+    chart = chart.add_params(slider("wavelength", "wavelength", len(at) - 1, start))
     what = "signal over concentration at the chosen wavelength"
-    return Figure("curve", what, chart, {"curve": {}, "measured": {}})
+    return Figure("curve", what, chart, tables)
+
+
+def _line_note(model: OneSubstance, line: Line) -> list[str]:
+    """Wavelength, straight line, and its limit of detection."""
+    limit, unit = line.limit(), model.series.unit
+    detection = limit_text(limit.detection, unit)
+    detection += f": {limit.said}" if limit.detection is None else ""
+    fitted = f"{number(line.intercept)} + {number(line.slope)} × concentration"
+    text = f"{model.at(line.place)}: line {fitted}, R² {number(line.r2)}"
+    return textwrap.wrap(f"{text}; limit of detection {detection}", NOTE_LETTERS)
 
 
 def residuals(model: OneSubstance) -> Figure:
@@ -224,12 +261,41 @@ def component_errors(model: OneSubstance) -> Figure:
 
 
 def predicted(model: OneSubstance) -> Figure:
-    """A predicted spectrum with its band."""
-    name, series = "predicted, 90% interval", model.series
+    """Predicted spectrum with its band at a concentration that the reader chooses."""
+    name, series, at = "predicted, 90% interval", model.series, drawn_places(model)
+    places, last = model.places, len(model.places) - 1
+    tables = {
+        "spectra": {
+            "at": np.arange(len(places)),
+            "predicted": model.predictions.spectra[:, at],
+            "half": model.predictions.band[1][:, at],
+        }
+    }
     x = x_axis("wavelength", series.axis_label)
     chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, series.signal_label))
+    chart = chart.transform_calculate(share="max(0, 1 - abs(datum.at - place))")  # between two
+    chart = unfolded(
+        chart.transform_filter("datum.share > 0"),
+        {"wavelength": series.axis[at]},
+        *("predicted", "half"),
+    )
+    chart = (
+        chart.transform_calculate(
+            predicted="datum.share * datum.predicted", half="datum.share * datum.half"
+        )
+        .transform_aggregate(predicted="sum(predicted)", half="sum(half)", groupby=["wavelength"])
+        .transform_calculate(**ENDS)
+    )
+    numbers = json.dumps([float(f"{place:.6g}") for place in places])
+    low, high = (f"{numbers}[{end}(place)]" for end in ("floor", "ceil"))
+    text = f"format({low} + (place - floor(place)) * ({high} - {low}), '.4~g')"
+    unit = json.dumps(f" {series.unit}".removesuffix(" 1"))
+    title = alt.TitleParams(text=alt.ExprRef(f"{text} + {unit}"))
+    chart = chart.properties(title=title).add_params(
+        slider("place", "concentration", last, last / 2, last / 1000), zoom()
+    )
     what = "predicted spectrum with its 90% interval"
-    return Figure("predicted", what, chart.add_params(zoom()), {"spectrum": {}})
+    return Figure("predicted", what, chart, tables)
 
 
 def precision(model: OneSubstance) -> Figure:
@@ -334,18 +400,42 @@ def _pair_amounts(model: SeveralSubstances, one: int, other: int) -> dict[str, A
 
 
 def surface(model: SeveralSubstances, one: int, other: int) -> Figure:
-    """Signal over the amounts of two substances; the script gives its cells."""
+    """Signal over the amounts of two substances, at means of the others and a wavelength."""
+    forward, design = model.calibration.forward, model.calibration.design
+    middles = (np.arange(CELLS) + 0.5) / CELLS
+    amounts = np.tile(model.centre, (CELLS, CELLS, 1))
+    amounts[..., one] = design.low[one] + middles * design.ranges[one]
+    amounts[..., other] = (design.low[other] + middles * design.ranges[other])[:, None]
+    scores = forward.surface.at(torch.from_numpy(amounts.reshape(CELLS**2, -1)))[0].numpy()
+    at = sample(len(model.series.axis), OF_SURFACES)
+    signals = forward.mean[at] + scores @ forward.directions[at].T
     x, y = _pair_axes(model, one, other)
-    labels = model.series.labels
-    title = wrapped(labelled(labels["signal"], labels["signal_unit"]))
-    signal = alt.Color("signal", type="quantitative").scale(scheme="viridis", zero=False)
-    signal = signal.legend(title=title, gradientLength=alt.ExprRef("width / 2"))
-    chart = alt.layer(
-        marks("rect", x, y, alt.X2("x2"), alt.Y2("y2"), signal),
-        marks("point", x, y, table="samples", color=INK, stroke="white", **DOTS),
+    series = model.series
+    colour = alt.Color("signal", type="quantitative").scale(scheme="viridis", zero=False)
+    colour = colour.legend(
+        title=wrapped(series.signal_label), gradientLength=alt.ExprRef("width / 2")
     )
-    what = f"signal over the amounts of {model.series.named[one]} and {model.series.named[other]}"
-    tables = {"cells": {}, "samples": _pair_amounts(model, one, other)}
+    cells = marks("rect", x, y, alt.X2("x2"), alt.Y2("y2"), colour)
+    cells = unfolded(
+        cells.transform_filter("datum.at == wavelength"), {"cell": np.arange(CELLS**2)}, "signal"
+    )
+    edges = {"x": (one, f"datum.cell % {CELLS}"), "y": (other, f"floor(datum.cell / {CELLS})")}
+    for name, (place, cell) in edges.items():
+        low, step = float(design.low[place]), float(design.ranges[place]) / CELLS
+        cells = cells.transform_calculate(
+            **{name: f"{low} + {step} * ({cell})", f"{name}2": f"{low} + {step} * ({cell} + 1)"}
+        )
+    points = marks("point", x, y, table="samples", color=INK, stroke="white", **DOTS)
+    unit = series.labels["axis_unit"]
+    notes = [[quantity(place, unit, 5)] for place in series.axis[at].tolist()]
+    start = int(np.ptp(signals, axis=0).argmax())
+    chart = alt.layer(cells, points).properties(title=heading(notes, "wavelength"))
+    chart = chart.add_params(slider("wavelength", "wavelength", len(at) - 1, start))
+    tables = {
+        "cells": {"at": np.arange(len(at)), "signal": signals.T},
+        "samples": _pair_amounts(model, one, other),
+    }
+    what = f"signal over the amounts of {series.named[one]} and {series.named[other]}"
     return Figure(f"surface_{one}_{other}", what, chart, tables, 320)
 
 
@@ -389,66 +479,3 @@ def drawn_places(model: OneSubstance) -> Int[np.ndarray, "drawn"]:
     """Wavelengths that are drawn: even ones, and that of the straight line."""
     most = min(AT_MOST, OF_PREDICTIONS // len(model.places))
     return np.union1d(sample(len(model.series.axis), most), [model.place])
-
-
-def curves(model: OneSubstance) -> dict[str, Any]:
-    """Signals over concentration: measured, predicted, and straight lines, by wavelength."""
-    series, drawn, predictions = model.series, drawn_places(model), model.predictions
-    _, half = predictions.band
-    return {
-        **_drawn_axis(model.series, drawn),
-        "levels": series.concentrations,
-        "measured": _base64(series.signal[:, drawn]),
-        "places": model.places,
-        "predicted": _base64(predictions.spectra[:, drawn]),
-        "half": _base64(half[:, drawn]),
-        "lines": [_fitted_line(model, place) for place in drawn.tolist()],
-    }
-
-
-def surfaces(model: SeveralSubstances) -> dict[str, Any]:
-    """Signals in cells over the amounts of every two substances, at means of the others."""
-    forward, design = model.calibration.surface, model.calibration.design
-    if forward is None:
-        return {}
-    count = len(design.names)
-    pairs = [*combinations(range(count), 2)]
-    amounts = np.tile(model.centre, (len(pairs), CELLS, CELLS, 1))
-    middles = (np.arange(CELLS) + 0.5) / CELLS
-    for place, (one, other) in enumerate(pairs):
-        amounts[place, ..., one] = design.low[one] + middles * design.ranges[one]
-        amounts[place, ..., other] = (design.low[other] + middles * design.ranges[other])[:, None]
-    scores = forward.surface.at(torch.from_numpy(amounts.reshape(-1, count)))[0].numpy()
-    most = max(2, min(OF_SURFACES, SURFACE_NUMBERS // len(scores)))
-    at = sample(len(model.series.axis), most)
-    signal = forward.mean[at] + scores @ forward.directions[at].T
-    return {
-        **_drawn_axis(model.series, at),
-        "start": int(np.ptp(signal, axis=0).argmax()),
-        "pairs": pairs,
-        "cells": CELLS,
-        "low": design.low,
-        "ranges": design.ranges,
-        "signal": _base64(signal),
-    }
-
-
-def _drawn_axis(series: Series, at: Int[np.ndarray, "drawn"]) -> dict[str, Any]:
-    unit = series.labels["axis_unit"]
-    return {"axis": series.axis[at], "axisUnit": "" if unit == "1" else unit}
-
-
-def _base64(values: Float[np.ndarray, "..."]) -> str:
-    """Numbers as little-endian floats of four bytes, in base64."""
-    return base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode()
-
-
-def _fitted_line(model: OneSubstance, place: int) -> list[float | str]:
-    """Intercept, slope and R² of the line at a wavelength, and its limit of detection in words."""
-    line = Line.of(model.series, place)
-    limit = line.limit()
-    detection = limit_text(limit.detection, model.series.unit)
-    if limit.detection is None:
-        detection += f": {limit.said}"
-    numbers = (line.intercept, line.slope, line.r2)
-    return [*(float(f"{one:.6g}") for one in numbers), detection]

@@ -21,7 +21,7 @@ from geonode.report.calibration_tables import (
     working_range_text,
 )
 from geonode.report.kit import Figure, spectra_figure
-from geonode.report.page import Code, Note, Page, Part, Section, SideBySide, Slider, Statement
+from geonode.report.page import Code, Note, Page, Part, Section, SideBySide, Statement
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import labelled
 from geonode.storage.table import Column, Table
@@ -41,16 +41,14 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
     results = result_parts(file)
     titles = f"{file.source}: calibration", f"Calibration of {file.source}"
     if file.series.is_of_one:
-        has_curve = file.model.calibration.curve is not None
-        data = figures.curves(file.model) if has_curve else {}
         figure: Figure | None = _left_out_figure(file.model)
         lead, sections = _lead(file.model), _of_one(file.model, by_name, saved)
     else:
-        data, figure = figures.surfaces(file.model), None
+        figure = None
         shown = ("substance", "RMSEP, combined", "RMSEP, PLS on preprocessings")
         of_range = ("RMSEP of the range", "inside the intervals", "lowest", "highest")
         lead = [by_name["errors"].only(*shown, "best method", *of_range)]
-        sections = _of_several(file, by_name, saved, data)
+        sections = _of_several(file, by_name, saved)
     if "record" in by_name:
         sections.append(Section("record", "Record", [by_name["record"]]))
     if results:
@@ -59,7 +57,7 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
         sections = [replace(one, folded=True) for one in sections]
         lead, figure = [], None
     lead = [*lead, Note("All tables as an Excel workbook", link="calibration.xlsx")]
-    return Page(*titles, lead, sections, results, answer, figure, data, "geonode calibrate")
+    return Page(*titles, lead, sections, results, answer, figure, "geonode calibrate")
 
 
 def result_parts(file: CalibrationFile[Any]) -> list[Part]:
@@ -110,24 +108,15 @@ def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[
     spectra = Section("spectra", "Spectra", [spectra_figure(model.series, drawn)])
     if model.calibration.curve is None:
         return [spectra, *always]
-    places, at = model.places, int((drawn < model.place).sum())
-    wavelength = Slider("wavelength", "wavelength", "curve", len(drawn) - 1, at)
-    low, high = places[[0, -1]].tolist()
-    start = float(f"{places[len(places) // 2]:.4g}")
-    unit = model.series.unit.removeprefix("1")
-    box = {"low": low, "high": high, "start": start, "unit": unit}
-    concentration = Slider("concentration", "concentration", "predicted", 1000, 500, box)
-    curve: list[Part] = [[wavelength], figures.curve(model), Note(name="curve-note")]
     standards = (
         "Where the predicted spectrum is least certain. The gain is how much this standard should "
         "reduce the total error."
     )
-    predicted: list[Part] = [[concentration], figures.predicted(model)]
     return [
         spectra,
-        Section("curve", "Calibration curve", curve),
+        Section("curve", "Calibration curve", [figures.curve(model)]),
         *always,
-        Section("predicted", "Predicted spectrum at any concentration", predicted),
+        Section("predicted", "Predicted spectrum at any concentration", [figures.predicted(model)]),
         Section("next", "What to measure next", [standards, tables["next"]]),
     ]
 
@@ -248,9 +237,8 @@ def _of_several(
     file: CalibrationFile[SeveralSubstances],
     tables: dict[str, Table],
     saved: Path,
-    data: dict[str, Any],
 ) -> list[Section]:
-    """Sections on several substances; `data` are those of their response surfaces."""
+    """Sections on several substances."""
     text = (
         "Signal that the response surface expects, with the other substances at their mean "
         "amounts; points are samples, which may have other amounts of them."
@@ -275,11 +263,9 @@ def _of_several(
     ]
     pairs = [*combinations(range(len(file.series.substances)), 2)]
     surface, following = [], []
-    if data:
-        last = len(data["axis"]) - 1
-        wavelength = Slider("wavelength", "wavelength", "surface", last, data["start"])
+    if file.model.calibration.surface:
         drawn = SideBySide([figures.surface(file.model, *pair) for pair in pairs])
-        surface = [Section("surface", "Response surface", [text, [wavelength], drawn])]
+        surface = [Section("surface", "Response surface", [text, drawn])]
         following = [Section("next", "What to prepare next", [mixtures, tables["next"]])]
     designs = SideBySide([figures.design(file, *pair) for pair in pairs])
     return [

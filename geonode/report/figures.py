@@ -21,6 +21,7 @@ from geonode.report.kit import (
     by_level,
     choice,
     concentration,
+    heading,
     keyed,
     level_colours,
     marks,
@@ -45,10 +46,9 @@ CLIPPED = 99.0
 def folds_figure(report: Report) -> Figure:
     """Measured and predicted spectrum of a left-out level, with a band."""
     notes = {name: _fold_note(report, name) for name in report.names}
-    chosen = f"({json.dumps(notes, ensure_ascii=False)})[left_out]"
     chart = (
         _spectrum_chart(report)
-        .properties(title=alt.TitleParams(text=alt.ExprRef(chosen)))
+        .properties(title=heading(notes, "left_out"))
         .add_params(_level_choice(report, "left_out", "left out"), zoom())
         .transform_filter("datum.level == left_out")
     )

@@ -9,7 +9,7 @@ import gzip
 import json
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -83,13 +83,13 @@ class Figure:
     """Of Altair; its data are the tables."""
     tables: dict[str, Any]
     """Tables, or columns by name, the first for layers that name none; plain words are names of
-    columns, because Vega reads others as paths. A script of the page may replace them."""
+    columns, because Vega reads others as paths."""
     height: int = 360
     """Of the plot in a page (CSS pixels), which gives it its width."""
 
     def to_json(self) -> str:
         """Specification in Vega-Lite for a page."""
-        size = {"width": "container", "height": self.height}
+        size = {"width": "container", "height": self.height, "description": self.description}
         return json.dumps(self._specification() | size, allow_nan=False, separators=(",", ":"))
 
     def save_png(self, path: Path) -> None:
@@ -116,6 +116,8 @@ def _plain_rows(table: Any) -> list[dict[str, Any]]:
 
 
 def _drawn(value: Any) -> Any:
+    if isinstance(value, list):
+        return [*map(_drawn, value)]
     if not isinstance(value, float):
         return value
     return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
@@ -269,6 +271,31 @@ def choice(name: str, label: str, options: dict[str, str], start: str) -> alt.Pa
     texts = list(options.values())
     listed = alt.binding_select(options=list(options), labels=texts, name=f"{label} ")
     return alt.param(name=name, value=start, bind=listed)
+
+
+def slider(name: str, label: str, last: float, start: float, step: float = 1) -> alt.Parameter:
+    """Parameter of a chart that a reader moves from 0 to the last value."""
+    track = alt.binding_range(min=0, max=last, step=step, name=f"{label} ")
+    return alt.param(name=name, value=start, bind=track)
+
+
+def heading(lines: Mapping[str, list[str]] | list[list[str]], chosen: str) -> alt.TitleParams:
+    """Title of a chart, in lines, by the value of a parameter."""
+    texts = json.dumps(lines, ensure_ascii=False)
+    return alt.TitleParams(text=alt.ExprRef(f"({texts})[{chosen}]"))
+
+
+def unfolded(chart: Any, along: dict[str, Float[np.ndarray, "value"]], *columns: str) -> Any:
+    """A chart of rows whose columns have lists: a row of each becomes one for every value.
+
+    Args:
+        chart: what is drawn of these rows.
+        along: a column of values that the lists belong to.
+        columns: names of the lists.
+    """
+    ((name, values),) = along.items()
+    texts = json.dumps([*map(_drawn, values.tolist())])
+    return chart.transform_calculate(**{name: texts}).transform_flatten([name, *columns])
 
 
 def zoom() -> alt.Parameter:

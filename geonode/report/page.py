@@ -6,15 +6,13 @@ One template lays out its sections and escapes every text.
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from geonode.report.kit import Figure, compressed, library
-from geonode.storage.document import plain
 from geonode.storage.table import SHOWN, Cell, Column, Table, cell_text
 from geonode.wording import quantity
 
@@ -37,9 +35,7 @@ class Statement:
 class Note:
     """A remark in small print."""
 
-    text: str = ""
-    name: str = ""
-    """Of the element, if the script of the page writes the text."""
+    text: str
     link: str = ""
     """A file beside the page."""
 
@@ -53,28 +49,13 @@ class SideBySide:
 
 
 @dataclass(frozen=True)
-class Slider:
-    """A slider for figures that the script of the page draws again."""
-
-    name: str
-    label: str
-    figures: str
-    """How their names begin."""
-    last: int
-    """It counts from 0 to this."""
-    start: int
-    box: dict[str, Any] = field(default_factory=dict)
-    """A field for the number itself: its low, high and start, and its unit."""
-
-
-@dataclass(frozen=True)
 class Code:
     """A line to be typed."""
 
     line: str
 
 
-Part = str | Table | Figure | SideBySide | Note | Code | list[Statement] | list[Slider]
+Part = str | Table | Figure | SideBySide | Note | Code | list[Statement]
 """What a section has: paragraphs, tables, figures, and what goes with them."""
 
 
@@ -109,25 +90,18 @@ class Page:
     """The result in large letters; the lead stands beside or below it."""
     figure: Figure | None = None
     """A figure beside the lead."""
-    data: dict[str, Any] = field(default_factory=dict)
-    """What the script of the page needs, in types of JSON and NumPy."""
     generator: str = ""
     """Command that made the page."""
 
     def html(self) -> str:
         """The page as text."""
-        script = asset("page.js")
-        return (
-            templates()
-            .get_template("page.html")
-            .render(
-                page=self,
-                policy=_policy(library(), script),
-                style=asset("page.css"),
-                library=compressed(library()),
-                script=script,
-                data=plain(self.data),
-            )
+        script, template = asset("page.js"), templates().get_template("page.html")
+        return template.render(
+            page=self,
+            policy=_policy(library(), script),
+            style=asset("page.css"),
+            library=compressed(library()),
+            script=script,
         )
 
 
