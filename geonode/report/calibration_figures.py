@@ -1,6 +1,5 @@
 """Figures of the pages of calibrations."""
 
-import json
 import textwrap
 from itertools import pairwise
 from typing import Any
@@ -14,27 +13,23 @@ from scipy.spatial import ConvexHull
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.limits import Line
 from geonode.calibration.one_substance import OneSubstance
-from geonode.calibration.several_substances import COMPARED, SeveralSubstances
+from geonode.calibration.several_substances import SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.report.calibration_tables import limit_text
 from geonode.report.kit import (
     INK,
     LINE,
     MODEL,
-    MOST_IN_LEGEND,
-    MOST_LEVELS_DRAWN,
     MUTED,
     SECOND,
     Figure,
     band_layers,
-    by_level,
     choice,
     concentration,
-    heading,
     keyed,
     marks,
     sample,
-    slider,
+    sliding,
     unfolded,
     wrapped,
     x_axis,
@@ -64,9 +59,6 @@ CELLS, OF_SURFACES = 12, 120
 
 MOST_MARKS = 600
 """Levels or samples of a figure, at most."""
-
-CUT_BEYOND = 10.0
-"""Times the smallest RMSEP, beyond which the bar of a method is cut."""
 
 
 def left_out(
@@ -128,25 +120,23 @@ def curve(model: OneSubstance) -> Figure:
         "measured": {"at": np.arange(len(at)), "signal": series.signal[:, at].T},
     }
     predicted, straight, amount = "geonode, 90% interval", "straight line", "concentration"
-    title, levels = labelled(amount, series.unit), series.concentrations
-    x = concentration(alt.X, amount, title, levels)
+    levels, place = series.concentrations, "wavelength"
+    x = concentration(alt.X, amount, labelled(amount, series.unit), levels)
     signal, fitted = (y_axis(name, series.signal_label) for name in ("signal", "fitted"))
     part = keyed({"measured": INK, predicted: MODEL, straight: SECOND})
     expected = alt.layer(
         *band_layers(part, predicted, x, series.signal_label),
         part(straight, "line", x, fitted, strokeDash=DASHES),
-    ).transform_filter("datum.at == wavelength")
-    expected = unfolded(expected, {amount: model.places}, "predicted", "half").transform_calculate(
-        **ENDS, fitted=f"datum.intercept + datum.slope * datum.{amount}"
     )
+    expected = unfolded(expected, place, amount, model.places, "predicted", "half")
+    line = f"datum.intercept + datum.slope * datum.{amount}"
     measured = part("measured", "point", x, signal, table="measured", **DOTS)
-    measured = unfolded(
-        measured.transform_filter("datum.at == wavelength"), {amount: levels}, "signal"
+    chart = alt.layer(
+        expected.transform_calculate(**ENDS, fitted=line),
+        unfolded(measured, place, amount, levels, "signal"),
     )
-    start = int((at < model.place).sum())
     notes = [_line_note(model, line) for line in lines]
-    chart = alt.layer(expected, measured).properties(title=heading(notes, "wavelength"))
-    chart = chart.add_params(slider("wavelength", "wavelength", len(at) - 1, start))
+    chart = sliding(chart, place, "wavelength", notes, int((at < model.place).sum()))
     what = "signal over concentration at the chosen wavelength"
     return Figure("curve", what, chart, tables)
 
@@ -188,28 +178,17 @@ def residuals(model: OneSubstance) -> Figure:
 
 
 def regression(model: OneSubstance) -> Figure:
-    """Regression vector over the axis, with the spectra in grey."""
+    """Regression vector over the axis."""
     series, found, at = model.series, model.diagnostics, drawn_places(model)
-    name, along = f"regression vector of {NAMES[found.key]}", {"wavelength": series.axis[at]}
-    part = keyed({name: MODEL, "spectra": MUTED})
-    x, each = x_axis("wavelength", series.axis_label), alt.Detail("level", type="nominal")
-    signal, vector = y_axis("signal", series.signal_label), y_axis("vector", name)
-    thin, dashed = {"strokeWidth": 0.8, "opacity": 0.7}, {"strokeDash": DASHES, "strokeWidth": 0.8}
+    name = f"regression vector of {NAMES[found.key]}"
+    x, y = x_axis("wavelength", series.axis_label), y_axis("vector", name)
     chart = alt.layer(
-        part("spectra", "line", x, signal, each, table="spectra", **thin),
-        alt.layer(
-            part(name, "line", x, vector, table="vector"),
-            marks("rule", vector, table="zero", color=MODEL, **dashed),
-        ),
-    ).resolve_scale(y="independent")
-    drawn = sample(len(series.signal), MOST_LEVELS_DRAWN)
-    levels = [f"{level:g}" for level in series.concentrations[drawn]]
-    tables = {
-        "vector": along | {"vector": found.vector[at]},
-        "spectra": by_level(levels, along, {"signal": series.signal[np.ix_(drawn, at)]}),
-        "zero": {"vector": [0.0]},
-    }
-    return Figure("regression", f"{name} over the axis, with the spectra", chart, tables, 300)
+        marks("rule", y, table="zero", color=MUTED, strokeDash=DASHES),
+        marks("line", x, y, color=MODEL, table="vector"),
+    )
+    vector = {"wavelength": series.axis[at], "vector": found.vector[at]}
+    tables = {"vector": vector, "zero": {"vector": [0.0]}}
+    return Figure("regression", f"{name} over the axis", chart, tables, 300)
 
 
 def influence(model: OneSubstance) -> Figure:
@@ -220,18 +199,17 @@ def influence(model: OneSubstance) -> Figure:
     dashed = {"color": SECOND, "strokeDash": DASHES, "strokeWidth": 1.5}
     chart = alt.layer(
         marks("point", x, y, color=MODEL, **DOTS),
-        marks("text", x, y, alt.Text("level", type="nominal"), table="named", color=INK, dy=-11),
         marks("rule", x, table="leverage_limit", **dashed),
         marks("rule", y, table="q_limit", **dashed),
     )
     levels = [quantity(level, model.series.unit) for level in model.series.concentrations.tolist()]
-    samples = {"level": np.array(levels), "leverage": found.leverages, "q": found.residuals}
-    named = found.inside if len(levels) > MOST_IN_LEGEND else np.zeros(len(levels), bool)
+    shown = sample(len(levels), MOST_MARKS)
     tables = {
         "samples": {
-            key: column[sample(len(levels), MOST_MARKS)] for key, column in samples.items()
+            "level": np.array(levels)[shown],
+            "leverage": found.leverages[shown],
+            "q": found.residuals[shown],
         },
-        "named": {key: column[~named][:MOST_LEVELS_DRAWN] for key, column in samples.items()},
         "leverage_limit": {"leverage": [found.leverage_limit]},
         "q_limit": {"q": [found.residual_limit]},
     }
@@ -263,37 +241,17 @@ def component_errors(model: OneSubstance) -> Figure:
 def predicted(model: OneSubstance) -> Figure:
     """Predicted spectrum with its band at a concentration that the reader chooses."""
     name, series, at = "predicted, 90% interval", model.series, drawn_places(model)
-    places, last = model.places, len(model.places) - 1
-    tables = {
-        "spectra": {
-            "at": np.arange(len(places)),
-            "predicted": model.predictions.spectra[:, at],
-            "half": model.predictions.band[1][:, at],
-        }
+    bands = {
+        "predicted": model.predictions.spectra[:, at],
+        "half": model.predictions.band[1][:, at],
     }
     x = x_axis("wavelength", series.axis_label)
     chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, series.signal_label))
-    chart = chart.transform_calculate(share="max(0, 1 - abs(datum.at - place))")  # between two
-    chart = unfolded(
-        chart.transform_filter("datum.share > 0"),
-        {"wavelength": series.axis[at]},
-        *("predicted", "half"),
-    )
-    chart = (
-        chart.transform_calculate(
-            predicted="datum.share * datum.predicted", half="datum.share * datum.half"
-        )
-        .transform_aggregate(predicted="sum(predicted)", half="sum(half)", groupby=["wavelength"])
-        .transform_calculate(**ENDS)
-    )
-    numbers = json.dumps([float(f"{place:.6g}") for place in places])
-    low, high = (f"{numbers}[{end}(place)]" for end in ("floor", "ceil"))
-    text = f"format({low} + (place - floor(place)) * ({high} - {low}), '.4~g')"
-    unit = json.dumps(f" {series.unit}".removesuffix(" 1"))
-    title = alt.TitleParams(text=alt.ExprRef(f"{text} + {unit}"))
-    chart = chart.properties(title=title).add_params(
-        slider("place", "concentration", last, last / 2, last / 1000), zoom()
-    )
+    chart = unfolded(chart, "place", "wavelength", series.axis[at], *bands)
+    notes = [[quantity(place, series.unit, 4)] for place in model.places.tolist()]
+    chart = chart.transform_calculate(**ENDS).add_params(zoom())
+    chart = sliding(chart, "place", "concentration", notes, len(notes) // 2)
+    tables = {"spectra": {"at": np.arange(len(notes)), **bands}}
     what = "predicted spectrum with its 90% interval"
     return Figure("predicted", what, chart, tables)
 
@@ -347,26 +305,6 @@ def telling(model: OneSubstance) -> Figure:
     return Figure("telling", what, chart, {"told": table}, 300)
 
 
-def rmsep_bars(model: SeveralSubstances, place: int) -> Figure:
-    """Errors of left-out samples by method, whose labels have the numbers."""
-    errors = {key: float(of[place]) for key, of in model.calibration.rmsep.items()}
-    shown = {key: errors[key] for key in COMPARED if key in errors}
-    best, most = model.calibration.verdict[place], CUT_BEYOND * min(shown.values())
-    table = {
-        "method": [f"{COMPARED[key]} {number(error, 3)}" for key, error in shown.items()],
-        "error": [min(error, most) for error in shown.values()],
-        "kind": ["all" if key == "combined" else "best" if key == best else "" for key in shown],
-    }
-    title = labelled("RMSEP", model.series.units[place])
-    x = x_axis("error", title).scale(domain=[0, min(most, max(shown.values())) or 1.0])
-    y = alt.Y("method", type="nominal").sort(None).title(None)
-    colour = alt.Color("kind", type="nominal").legend(None)
-    scale = alt.Scale(domain=["all", "best", ""], range=[MODEL, SECOND, MUTED])
-    chart = alt.layer(marks("bar", x, y, colour.scale(scale), height={"band": 0.6}))
-    what = f"errors of {model.series.named[place]} in left-out samples by method"
-    return Figure(f"methods_{place}", what, chart, {"methods": table}, 300)
-
-
 def pure_spectrum(model: SeveralSubstances, place: int) -> Figure:
     """Spectrum of one substance: derivative of the signal by its amount, at the centre."""
     series, at = model.series, sample(len(model.series.axis), AT_MOST)
@@ -416,9 +354,7 @@ def surface(model: SeveralSubstances, one: int, other: int) -> Figure:
         title=wrapped(series.signal_label), gradientLength=alt.ExprRef("width / 2")
     )
     cells = marks("rect", x, y, alt.X2("x2"), alt.Y2("y2"), colour)
-    cells = unfolded(
-        cells.transform_filter("datum.at == wavelength"), {"cell": np.arange(CELLS**2)}, "signal"
-    )
+    cells = unfolded(cells, "wavelength", "cell", np.arange(CELLS**2), "signal")
     edges = {"x": (one, f"datum.cell % {CELLS}"), "y": (other, f"floor(datum.cell / {CELLS})")}
     for name, (place, cell) in edges.items():
         low, step = float(design.low[place]), float(design.ranges[place]) / CELLS
@@ -429,8 +365,7 @@ def surface(model: SeveralSubstances, one: int, other: int) -> Figure:
     unit = series.labels["axis_unit"]
     notes = [[quantity(place, unit, 5)] for place in series.axis[at].tolist()]
     start = int(np.ptp(signals, axis=0).argmax())
-    chart = alt.layer(cells, points).properties(title=heading(notes, "wavelength"))
-    chart = chart.add_params(slider("wavelength", "wavelength", len(at) - 1, start))
+    chart = sliding(alt.layer(cells, points), "wavelength", "wavelength", notes, start)
     tables = {
         "cells": {"at": np.arange(len(at)), "signal": signals.T},
         "samples": _pair_amounts(model, one, other),

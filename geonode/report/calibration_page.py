@@ -21,7 +21,7 @@ from geonode.report.calibration_tables import (
     working_range_text,
 )
 from geonode.report.kit import Figure, spectra_figure
-from geonode.report.page import Code, Note, Page, Part, Section, SideBySide, Statement
+from geonode.report.page import Note, Page, Part, Section, SideBySide, Statement
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import labelled
 from geonode.storage.table import Column, Table
@@ -80,7 +80,7 @@ def _unknown(tables: dict[str, Table], saved: Path) -> Section:
     used = [part for name in names if name in tables for part in tables[name].parts(2)]
     command: list[Part] = [
         "Estimate unknown spectra with the calibration file beside this page:",
-        Code(shlex.join(["geonode", "estimate", "unknown.csv", "--calibration", str(saved)])),
+        shlex.join(["geonode", "estimate", "unknown.csv", "--calibration", str(saved)]),
         "It gives estimates with 90% sets and remarks; --control checks samples of known "
         "concentration, and --out writes all of it with a record.",
     ]
@@ -116,7 +116,7 @@ def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[
         spectra,
         Section("curve", "Calibration curve", [figures.curve(model)]),
         *always,
-        Section("predicted", "Predicted spectrum at any concentration", [figures.predicted(model)]),
+        Section("predicted", "Predicted spectra", [figures.predicted(model)]),
         Section("next", "What to measure next", [standards, tables["next"]]),
     ]
 
@@ -228,7 +228,6 @@ def _of_substance(model: SeveralSubstances, place: int) -> list[Figure]:
     pure = [figures.pure_spectrum(model, place)] if found.surface else []
     return [
         figures.left_out(f"true_{place}", model.series.named[place], true, estimates, 36),
-        figures.rmsep_bars(model, place),
         *pure,
     ]
 
@@ -245,9 +244,8 @@ def _of_several(
     )
     left_out = (
         "First: every sample is estimated by a calibration without its composition. Bars are 90% "
-        "intervals; how wide they must be was found with these same samples. Second: errors of "
-        "these estimates by method (RMSEP); long bars are cut. Third: the change of the signal per "
-        "amount at the mean composition."
+        "intervals; how wide they must be was found with these same samples. Second: the change of "
+        "the signal per amount at the mean composition."
     )
     design = (
         "Amounts of the samples, and their convex hull: within it estimates are interpolated, "

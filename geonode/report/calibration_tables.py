@@ -85,32 +85,14 @@ def _summary_table(file: CalibrationFile[Any]) -> Table:
 
 
 def _about_levels(file: CalibrationFile[OneSubstance]) -> dict[str, Cell]:
-    model, levels, unit = file.model, file.series.concentrations, file.unit
-    about: dict[str, Cell] = {
+    levels, unit = file.series.concentrations, file.unit
+    return {
         "unknowns by": file.method,
         "levels": len(levels),
         "lowest level": float(levels[0]),
         "highest level": float(levels[-1]),
         "unit of concentrations": unit.removeprefix("1"),
     }
-    for key in with_geonode(model.calibration):
-        one = model.calibration.verdict.by_key(key)
-        inside = int(model.calibration.held(key).sum())
-        about |= {
-            f"{one.name}, median error of left-out levels": one.scores.median_absolute_error,
-            f"{one.name}, RMSEP of left-out levels": one.scores.rmsep,
-            f"{one.name}, RMSEP as share of the range": one.scores.rmsep_of_range,
-            f"{one.name}, left-out levels inside their 90% intervals": inside,
-        }
-    about["concentrations that can be told apart"] = max(1, round(model.precision.length))
-    if places := model.telling:
-        about["most telling wavelengths"] = ", ".join(map(model.at, places))
-    for precision in WORKING:
-        ends = model.precision.working_range(precision)
-        about[f"working range at {precision:.0%} standard error"] = [ends] if ends else "none"
-    about["wavelength of the straight line"] = float(file.series.axis[model.place])
-    detection = {one.method: limit_text(one.detection, unit) for one in model.limits}
-    return about | {f"limit of detection, {name}": said for name, said in detection.items()}
 
 
 def _about_samples(model: SeveralSubstances) -> dict[str, Cell]:

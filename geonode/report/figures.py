@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from geonode.report.data import FLAT, Report, edges
+from geonode.report.data import FLAT, Report
 from geonode.report.kit import (
     INK,
     MODEL,
@@ -18,7 +18,6 @@ from geonode.report.kit import (
     SHADE,
     Figure,
     band_layers,
-    by_level,
     choice,
     concentration,
     heading,
@@ -26,7 +25,6 @@ from geonode.report.kit import (
     level_colours,
     marks,
     per,
-    sample,
     wrapped,
     x_axis,
     y_axis,
@@ -35,7 +33,6 @@ from geonode.report.kit import (
 from geonode.spectra.series import labelled
 from geonode.wording import number, quantity
 
-ERROR_COLUMNS = 150
 NEGLIGIBLE = 1e-4
 """Density below which a posterior is not drawn, relative to the largest."""
 
@@ -104,25 +101,6 @@ def _level_choice(
     names = among or report.names
     options = {level: f"{level} {report.series.unit}" for level in names}
     return choice(name, label, options, names[start])
-
-
-def error_figure(report: Report) -> Figure:
-    """Error by wavelength and left-out level."""
-    series = report.series
-    at = sample(len(series.axis), ERROR_COLUMNS)
-    error = (report.predicted - series.signal)[:, at]
-    left, right = edges(series.axis[at])
-    rows = by_level(report.names, {"left": left, "right": right}, {"value": error})
-    chart = marks(
-        "rect",
-        x_axis("left", series.axis_label),
-        alt.X2("right"),
-        alt.Y("level", type="nominal").title(f"left out ({report.series.unit})").sort(None),
-        _around_zero(error, f"predicted − measured, {series.signal_label}"),
-    )
-    what = "error by wavelength and left-out level"
-    height = round(min(40 + 22 * len(report.names), 480))
-    return Figure("error", what, chart, {"error": rows}, height)
 
 
 def _around_zero(values: Float[np.ndarray, "..."], title: str) -> alt.Fill:

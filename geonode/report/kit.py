@@ -273,29 +273,34 @@ def choice(name: str, label: str, options: dict[str, str], start: str) -> alt.Pa
     return alt.param(name=name, value=start, bind=listed)
 
 
-def slider(name: str, label: str, last: float, start: float, step: float = 1) -> alt.Parameter:
-    """Parameter of a chart that a reader moves from 0 to the last value."""
-    track = alt.binding_range(min=0, max=last, step=step, name=f"{label} ")
-    return alt.param(name=name, value=start, bind=track)
-
-
 def heading(lines: Mapping[str, list[str]] | list[list[str]], chosen: str) -> alt.TitleParams:
     """Title of a chart, in lines, by the value of a parameter."""
     texts = json.dumps(lines, ensure_ascii=False)
     return alt.TitleParams(text=alt.ExprRef(f"({texts})[{chosen}]"))
 
 
-def unfolded(chart: Any, along: dict[str, Float[np.ndarray, "value"]], *columns: str) -> Any:
-    """A chart of rows whose columns have lists: a row of each becomes one for every value.
+def sliding(chart: Any, name: str, label: str, notes: list[list[str]], start: int) -> Any:
+    """A chart with a slider over places from 0 on, and the note of the place as its title."""
+    track = alt.binding_range(min=0, max=len(notes) - 1, step=1, name=f"{label} ")
+    place = alt.param(name=name, value=start, bind=track)
+    return chart.properties(title=heading(notes, name)).add_params(place)
+
+
+def unfolded(
+    chart: Any, place: str, along: str, values: Float[np.ndarray, "value"], *columns: str
+) -> Any:
+    """A chart of the row at a place of a slider, whose columns have lists: one row a value.
 
     Args:
         chart: what is drawn of these rows.
-        along: a column of values that the lists belong to.
+        place: name of the slider; rows have theirs in the column `at`.
+        along: a column of the values that the lists belong to.
+        values: these values.
         columns: names of the lists.
     """
-    ((name, values),) = along.items()
     texts = json.dumps([*map(_drawn, values.tolist())])
-    return chart.transform_calculate(**{name: texts}).transform_flatten([name, *columns])
+    chart = chart.transform_filter(f"datum.at == {place}")
+    return chart.transform_calculate(**{along: texts}).transform_flatten([along, *columns])
 
 
 def zoom() -> alt.Parameter:

@@ -48,14 +48,7 @@ class SideBySide:
     title: str = ""
 
 
-@dataclass(frozen=True)
-class Code:
-    """A line to be typed."""
-
-    line: str
-
-
-Part = str | Table | Figure | SideBySide | Note | Code | list[Statement]
+Part = str | Table | Figure | SideBySide | Note | list[Statement]
 """What a section has: paragraphs, tables, figures, and what goes with them."""
 
 

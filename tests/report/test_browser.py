@@ -127,7 +127,6 @@ def test_every_figure_is_drawn_and_fits(width, quantity, browser, tmp_path):
         assert marks(figures) == {
             "spectra": (4, 0, 0, 0, 0),
             "folds": (2, 1, 0, 0, 0),
-            "error": (0, 0, 44, 0, 0),
             "posterior_metric": (1, 1, 0, 0, 0),
             "metric": (0, 0, 363, 0, 0),
             "christoffel": (0, 0, 363, 0, 0),
@@ -165,7 +164,7 @@ def test_the_page_of_a_calibration_follows_its_controls_and_saves(calibration, w
         "spectra": (levels, 0, 0, 0, 0),
         "curve": (2, 1, 0, 0, levels),
         "residuals": (0, 0, 0, levels, levels),
-        "regression": (levels + 1, 0, 0, 1, 0),
+        "regression": (1, 0, 0, 1, 0),
         "influence": (0, 0, 0, 2, levels),
         "components": (2, 0, 0, 1, sum(map(len, model.diagnostics.rmsecv.values()))),
         "predicted": (1, 1, 0, 0, 0),
@@ -231,7 +230,6 @@ def test_the_page_of_mixtures_draws_the_surface_at_a_wavelength(width, browser):
     found, design = marks(second), file.model.calibration.design
     for one in range(3):
         assert found[f"true_{one}"] == (1, 0, 0, 14, 28)
-        assert found[f"methods_{one}"] == (0, 0, len(file.model.calibration.rmsep), 0, 0)
         assert found[f"pure_{one}"] == (1, 1, 0, 1, 0)
     for pair in ("0_1", "0_2", "1_2"):
         assert found[f"surface_{pair}"] == (0, 0, 12 * 12, 0, 14)
