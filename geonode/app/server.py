@@ -66,7 +66,7 @@ def guarded(inner: ASGIApp, host: str, secret: str) -> ASGIApp:
 
 
 def application(desk: Desk, host: str, secret: str) -> ASGIApp:
-    """What serves a desk at a host, `address:port`, below a path that is a secret."""
+    """Application that serves a desk at a host, `address:port`, below a path that is a secret."""
     root = f"/{secret}/"
     template = templates().from_string(
         files("geonode.app").joinpath("app.html").read_text(encoding="utf-8")

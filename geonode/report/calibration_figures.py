@@ -82,8 +82,8 @@ def left_out(
     true = true[shown]
     x = concentration(alt.X, "true", f"true {amount}", every)
     y, low, same = (
-        concentration(alt.Y, one, f"estimated {amount}", every)
-        for one in ("estimated", "low", "true")
+        concentration(alt.Y, name, f"estimated {amount}", every)
+        for name in ("estimated", "low", "true")
     )
     part = keyed(dict(zip(estimates, (MODEL, SECOND), strict=False)))
     dashed = {"color": MUTED, "strokeDash": DASHES, "strokeWidth": 1}
@@ -101,7 +101,7 @@ def left_out(
         )
         if sets is not None:
             parts_of = [sets[at] for at in shown]
-            ends = [(at, *one) for at, parts in zip(true, parts_of, strict=True) for one in parts]
+            ends = [(at, *part) for at, parts in zip(true, parts_of, strict=True) for part in parts]
             columns = zip(("true", "low", "high"), zip(*ends, strict=True), strict=True)
             tables[f"sets_{place}"] = dict(columns)
             bars.append(part(label, "rule", x, low, alt.Y2("high"), table=f"sets_{place}", **bar))
@@ -179,21 +179,21 @@ def residuals(model: OneSubstance) -> Figure:
 
 def regression(model: OneSubstance) -> Figure:
     """Regression vector over the axis."""
-    series, found, at = model.series, model.diagnostics, drawn_places(model)
-    name = f"regression vector of {NAMES[found.key]}"
+    series, diagnostics, at = model.series, model.diagnostics, drawn_places(model)
+    name = f"regression vector of {NAMES[diagnostics.key]}"
     x, y = x_axis("wavelength", series.axis_label), y_axis("vector", name)
     chart = alt.layer(
         marks("rule", y, table="zero", color=MUTED, strokeDash=DASHES),
         marks("line", x, y, color=MODEL, table="vector"),
     )
-    vector = {"wavelength": series.axis[at], "vector": found.vector[at]}
+    vector = {"wavelength": series.axis[at], "vector": diagnostics.vector[at]}
     tables = {"vector": vector, "zero": {"vector": [0.0]}}
     return Figure("regression", f"{name} over the axis", chart, tables, 300)
 
 
 def influence(model: OneSubstance) -> Figure:
     """Q residual over leverage of every level, with their limits."""
-    found = model.diagnostics
+    diagnostics = model.diagnostics
     x = x_axis("leverage", "leverage").scale(nice=True, zero=False, padding=24)
     y = y_axis("q", "Q residual", zero=True)
     dashed = {"color": SECOND, "strokeDash": DASHES, "strokeWidth": 1.5}
@@ -207,11 +207,11 @@ def influence(model: OneSubstance) -> Figure:
     tables = {
         "samples": {
             "level": np.array(levels)[shown],
-            "leverage": found.leverages[shown],
-            "q": found.residuals[shown],
+            "leverage": diagnostics.leverages[shown],
+            "q": diagnostics.residuals[shown],
         },
-        "leverage_limit": {"leverage": [found.leverage_limit]},
-        "q_limit": {"q": [found.residual_limit]},
+        "leverage_limit": {"leverage": [diagnostics.leverage_limit]},
+        "q_limit": {"q": [diagnostics.residual_limit]},
     }
     what = "Q residual over leverage of every level, with 95% limits"
     return Figure("influence", what, chart, tables, 280)
@@ -219,21 +219,23 @@ def influence(model: OneSubstance) -> Figure:
 
 def component_errors(model: OneSubstance) -> Figure:
     """Error of left-out levels over the number of components."""
-    found = model.diagnostics
-    part = keyed({NAMES[key]: MODEL if key == found.key else SECOND for key in found.rmsecv})
+    diagnostics = model.diagnostics
+    part = keyed(
+        {NAMES[key]: MODEL if key == diagnostics.key else SECOND for key in diagnostics.rmsecv}
+    )
     x = alt.X("components", type="quantitative").scale(nice=False, padding=20)
     x, y = x.axis(tickMinStep=1), y_axis("error", labelled("RMSECV", model.series.unit), zero=True)
     layers = [
         part(NAMES[key], kind, x, y, table=key, **style)
-        for key in found.rmsecv
+        for key in diagnostics.rmsecv
         for kind, style in (("line", {}), ("point", DOTS))
     ]
     layers.append(marks("rule", x, table="used", color=INK, strokeDash=DASHES, strokeWidth=1.5))
     tables: dict[str, Any] = {
         key: {"components": np.arange(1, len(errors) + 1), "error": errors}
-        for key, errors in found.rmsecv.items()
+        for key, errors in diagnostics.rmsecv.items()
     }
-    tables["used"] = {"components": [found.components]}
+    tables["used"] = {"components": [diagnostics.components]}
     what = "error of left-out levels by number of components"
     return Figure("components", what, alt.layer(*layers), tables, 260)
 
@@ -258,16 +260,16 @@ def predicted(model: OneSubstance) -> Figure:
 
 def precision(model: OneSubstance) -> Figure:
     """Standard error of an estimate over the concentration, and its floor."""
-    found, unit = model.precision, model.series.unit
+    profile, unit = model.precision, model.series.unit
     own, alone, floor = model.method, "by the law of errors alone", model.floor
-    shown = sample(len(found.concentrations), AT_MOST)
+    shown = sample(len(profile.concentrations), AT_MOST)
     x = concentration(
         alt.X, "concentration", labelled("concentration", unit), model.series.concentrations
     )
     y = y_axis("error", labelled("standard error", unit), zero=True)
     part = keyed({own: MODEL} | ({} if floor is None else {alone: SECOND}))
-    at = found.concentrations[shown]
-    tables = {"profile": {"concentration": at, "error": found.standard_errors[shown]}}
+    at = profile.concentrations[shown]
+    tables = {"profile": {"concentration": at, "error": profile.standard_errors[shown]}}
     layers = [part(own, "line", x, y, table="profile")]
     if floor is not None:
         tables["floor"] = {"concentration": at, "error": floor[shown]}
@@ -278,31 +280,31 @@ def precision(model: OneSubstance) -> Figure:
 
 def telling(model: OneSubstance) -> Figure:
     """Information about the concentration over concentrations and wavelengths."""
-    found, series = model.information, model.series
-    assert found is not None  # there is a curve
+    information, series = model.information, model.series
+    assert information is not None  # there is a curve
     levels = series.concentrations
     inside = np.flatnonzero(
-        (levels[0] <= found.concentrations) & (found.concentrations <= levels[-1])
+        (levels[0] <= information.concentrations) & (information.concentrations <= levels[-1])
     )
     rows = inside[sample(len(inside), HEAT_ROWS + 1)]
     columns = sample(len(series.axis), HEAT_COLUMNS + 1)
-    ends = np.meshgrid(found.concentrations[rows], series.axis[columns], indexing="ij")
-    part = np.sqrt(found.by_wavelength[np.ix_(rows[:-1], columns[:-1])])
+    ends = np.meshgrid(information.concentrations[rows], series.axis[columns], indexing="ij")
+    part = np.sqrt(information.by_wavelength[np.ix_(rows[:-1], columns[:-1])])
     table = {
         "wavelength": ends[1][:-1, :-1].ravel(),
         "wavelength2": ends[1][:-1, 1:].ravel(),
         "concentration": ends[0][:-1, :-1].ravel(),
         "concentration2": ends[0][1:, :-1].ravel(),
-        "told": part.ravel(),
+        "information": part.ravel(),
     }
     amount = labelled("concentration", series.unit)
     x = x_axis("wavelength", series.axis_label)
     y = concentration(alt.Y, "concentration", amount, levels)
-    colour = alt.Color("told", type="quantitative").scale(scheme="viridis")
+    colour = alt.Color("information", type="quantitative").scale(scheme="viridis")
     colour = colour.legend(title=wrapped("1 / standard error by this wavelength"))
     chart = alt.layer(marks("rect", x, y, alt.X2("wavelength2"), alt.Y2("concentration2"), colour))
-    what = "how much every wavelength tells of the concentration"
-    return Figure("telling", what, chart, {"told": table}, 300)
+    what = "information of every wavelength about the concentration"
+    return Figure("telling", what, chart, {"information": table}, 300)
 
 
 def pure_spectrum(model: SeveralSubstances, place: int) -> Figure:
@@ -315,39 +317,39 @@ def pure_spectrum(model: SeveralSubstances, place: int) -> Figure:
         *band_layers(keyed({line: MODEL}), line, x, title),
         marks("rule", alt.YDatum(0), table="ends", color=MUTED, strokeDash=DASHES),
     ).add_params(zoom())
-    found, half = model.pure[at, place], model.pure_half_widths[at, place]
-    ends = {"low": found - half, "high": found + half}
+    slopes, half = model.pure[at, place], model.pure_half_widths[at, place]
+    ends = {"low": slopes - half, "high": slopes + half}
     tables = {
-        "pure": {"wavelength": series.axis[at], "predicted": found, **ends},
+        "pure": {"wavelength": series.axis[at], "predicted": slopes, **ends},
         "ends": {"predicted": [0.0]},
     }
     what = f"spectrum of {name}: change of the signal per amount at the mean composition"
     return Figure(f"pure_{place}", what, chart, tables, 300)
 
 
-def _pair_axes(model: SeveralSubstances, one: int, other: int) -> tuple[alt.X, alt.Y]:
+def _pair_axes(model: SeveralSubstances, first: int, second: int) -> tuple[alt.X, alt.Y]:
     """Axes of the amounts of two substances."""
-    x, y = x_axis("x", model.series.named[one]), y_axis("y", model.series.named[other])
+    x, y = x_axis("x", model.series.named[first]), y_axis("y", model.series.named[second])
     return x.scale(nice=False, zero=False, padding=8), y.scale(nice=False, zero=False, padding=8)
 
 
-def _pair_amounts(model: SeveralSubstances, one: int, other: int) -> dict[str, Any]:
+def _pair_amounts(model: SeveralSubstances, first: int, second: int) -> dict[str, Any]:
     shown = sample(len(model.series.amounts), MOST_MARKS)
     amounts, names = model.series.amounts[shown], [model.series.samples[at] for at in shown]
-    return {"sample": names, "x": amounts[:, one], "y": amounts[:, other]}
+    return {"sample": names, "x": amounts[:, first], "y": amounts[:, second]}
 
 
-def surface(model: SeveralSubstances, one: int, other: int) -> Figure:
+def surface(model: SeveralSubstances, first: int, second: int) -> Figure:
     """Signal over the amounts of two substances, at means of the others and a wavelength."""
     forward, design = model.calibration.forward, model.calibration.design
     middles = (np.arange(CELLS) + 0.5) / CELLS
     amounts = np.tile(model.centre, (CELLS, CELLS, 1))
-    amounts[..., one] = design.low[one] + middles * design.ranges[one]
-    amounts[..., other] = (design.low[other] + middles * design.ranges[other])[:, None]
+    amounts[..., first] = design.low[first] + middles * design.ranges[first]
+    amounts[..., second] = (design.low[second] + middles * design.ranges[second])[:, None]
     scores = forward.surface.at(torch.from_numpy(amounts.reshape(CELLS**2, -1)))[0].numpy()
     at = sample(len(model.series.axis), OF_SURFACES)
     signals = forward.mean[at] + scores @ forward.directions[at].T
-    x, y = _pair_axes(model, one, other)
+    x, y = _pair_axes(model, first, second)
     series = model.series
     colour = alt.Color("signal", type="quantitative").scale(scheme="viridis", zero=False)
     colour = colour.legend(
@@ -355,7 +357,7 @@ def surface(model: SeveralSubstances, one: int, other: int) -> Figure:
     )
     cells = marks("rect", x, y, alt.X2("x2"), alt.Y2("y2"), colour)
     cells = unfolded(cells, "wavelength", "cell", np.arange(CELLS**2), "signal")
-    edges = {"x": (one, f"datum.cell % {CELLS}"), "y": (other, f"floor(datum.cell / {CELLS})")}
+    edges = {"x": (first, f"datum.cell % {CELLS}"), "y": (second, f"floor(datum.cell / {CELLS})")}
     for name, (place, cell) in edges.items():
         low, step = float(design.low[place]), float(design.ranges[place]) / CELLS
         cells = cells.transform_calculate(
@@ -368,25 +370,29 @@ def surface(model: SeveralSubstances, one: int, other: int) -> Figure:
     chart = sliding(alt.layer(cells, points), "wavelength", "wavelength", notes, start)
     tables = {
         "cells": {"at": np.arange(len(at)), "signal": signals.T},
-        "samples": _pair_amounts(model, one, other),
+        "samples": _pair_amounts(model, first, second),
     }
-    what = f"signal over the amounts of {series.named[one]} and {series.named[other]}"
-    return Figure(f"surface_{one}_{other}", what, chart, tables, 320)
+    what = f"signal over the amounts of {series.named[first]} and {series.named[second]}"
+    return Figure(f"surface_{first}_{second}", what, chart, tables, 320)
 
 
-def design(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> Figure:
+def design(file: CalibrationFile[SeveralSubstances], first: int, second: int) -> Figure:
     """Amounts of two substances in the samples, their hull, and the estimates of unknowns."""
-    x, y = _pair_axes(file.model, one, other)
+    x, y = _pair_axes(file.model, first, second)
     names, colours = file.series.named, {"samples": INK}
     tables: dict[str, Any] = {
-        "samples": _pair_amounts(file.model, one, other),
-        "hull": _hull(file.series.amounts[:, [one, other]]),
+        "samples": _pair_amounts(file.model, first, second),
+        "hull": _hull(file.series.amounts[:, [first, second]]),
     }
-    if found := [each for _, of_file in file.unknowns for each in of_file if each.fits][
-        :MOST_MARKS
-    ]:
-        x_of, y_of = ([each.numbers[at][0] for each in found] for at in (one, other))
-        tables["unknowns"] = {"sample": [each.name for each in found], "x": x_of, "y": y_of}
+    if fitting := [
+        estimate for _, of_file in file.unknowns for estimate in of_file if estimate.fits
+    ][:MOST_MARKS]:
+        x_of, y_of = ([estimate.numbers[at][0] for estimate in fitting] for at in (first, second))
+        tables["unknowns"] = {
+            "sample": [estimate.name for estimate in fitting],
+            "x": x_of,
+            "y": y_of,
+        }
         colours["unknowns"] = MODEL
     part = keyed(colours)
     ends = alt.X2("x2"), alt.Y2("y2")
@@ -394,8 +400,8 @@ def design(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> Fi
         marks("rule", x, y, *ends, table="hull", color=LINE, strokeWidth=2),
         *(part(key, "point", x, y, table=key, **DOTS) for key in colours),
     )
-    what = f"amounts of {names[one]} and {names[other]} in the samples, and their convex hull"
-    return Figure(f"design_{one}_{other}", what, chart, tables, 260)
+    what = f"amounts of {names[first]} and {names[second]} in the samples, and their convex hull"
+    return Figure(f"design_{first}_{second}", what, chart, tables, 260)
 
 
 def _hull(amounts: Float[np.ndarray, "sample 2"]) -> dict[str, list[float]]:

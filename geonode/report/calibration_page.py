@@ -54,7 +54,7 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
     if results:
         errors = [*([figure] if figure else []), *lead]
         sections = [Section("errors", "How far off estimates are", errors), *sections]
-        sections = [replace(one, folded=True) for one in sections]
+        sections = [replace(section, folded=True) for section in sections]
         lead, figure = [], None
     lead = [*lead, Note("All tables as an Excel workbook", link="calibration.xlsx")]
     return Page(*titles, lead, sections, results, answer, figure, "geonode calibrate")
@@ -62,11 +62,11 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
 
 def result_parts(file: CalibrationFile[Any]) -> list[Part]:
     """Checks by controls and validations, corrections, and the estimates of unknowns."""
-    failed = [one for one in file.controls if not one.passed]
-    checks = [Statement(one.sentence(file.unit), False) for one in failed]
+    failed = [check for check in file.controls if not check.passed]
+    checks = [Statement(check.sentence(file.unit), False) for check in failed]
     if file.controls and not failed:
         checks = [Statement(f"{len(file.controls)} of {len(file.controls)} controls passed.", True)]
-    checks += [Statement(one.sentence(file.unit), not one.fails) for one in file.validations]
+    checks += [Statement(check.sentence(file.unit), not check.fails) for check in file.validations]
     checks += [Statement(doubt, False) for doubt in file.doubts]
     if file.correction:
         checks.append(Statement(f"Estimates are {file.correction.sentence(file.unit)}."))
@@ -75,7 +75,7 @@ def result_parts(file: CalibrationFile[Any]) -> list[Part]:
 
 
 def _unknown(tables: dict[str, Table], saved: Path) -> Section:
-    """What the calibration was used on, narrow enough for a page, and how to use it."""
+    """Tables of the spectra that the calibration was used on, and how to use it."""
     names = ("controls", "unknowns", "standards", "validated")
     used = [part for name in names if name in tables for part in tables[name].parts(2)]
     command: list[Part] = [
@@ -122,20 +122,21 @@ def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[
 
 
 def _precise(model: OneSubstance) -> list[Part]:
-    """Standard error over the concentration, working ranges, and what wavelengths tell."""
-    found, unit = model.precision, model.series.unit
+    """Standard error over the concentration, working ranges, and the information at wavelengths."""
+    precision, unit = model.precision, model.series.unit
     parts: list[Part] = [
-        f"About {max(1, round(found.length))} concentrations can be told apart from the lowest "
-        "level to the highest.",
+        f"About {max(1, round(precision.length))} concentrations can be distinguished between the "
+        "lowest level and the highest.",
         *(working_range_text(model, precision) for precision in WORKING),
         figures.precision(model),
     ]
-    if blind := [f"{number(low)} to {quantity(high, unit)}" for low, high in found.blind]:
-        parts.append(f"Estimates tell little from {listed(blind)}.")
+    if blind := [f"{number(low)} to {quantity(high, unit)}" for low, high in precision.blind]:
+        parts.append(f"Estimates are vague from {listed(blind)}.")
     if places := model.telling:
         parts += [
-            f"The most telling wavelengths: {listed([model.at(place) for place in places])}. The "
-            "squares of what all tell add up to 1 / (standard error)² by the law of errors alone.",
+            f"The most informative wavelengths: {listed([model.at(place) for place in places])}. "
+            "The squares of the information of all add up to 1 / (standard error)² by the law of "
+            "errors alone.",
             figures.telling(model),
         ]
     return parts
@@ -143,24 +144,26 @@ def _precise(model: OneSubstance) -> list[Part]:
 
 def _left_out_figure(model: OneSubstance) -> Figure:
     """Estimates of left-out levels by geonode, and by the method used."""
-    found, levels = model.calibration, model.series.concentrations
-    named = {key: f"{NAMES[key]}, 90% interval" for key in reversed(with_geonode(found))}
-    estimates = {name: (found.left_out[key], found.sets[key]) for key, name in named.items()}
+    calibration, levels = model.calibration, model.series.concentrations
+    named = {key: f"{NAMES[key]}, 90% interval" for key in reversed(with_geonode(calibration))}
+    estimates = {
+        name: (calibration.left_out[key], calibration.sets[key]) for key, name in named.items()
+    }
     amount = labelled("concentration", model.series.unit)
     return figures.left_out("true", amount, levels, estimates, 60)
 
 
 def _lead(model: OneSubstance) -> list[Part]:
     """Errors of the methods, the one to use marked, limits, and remarks on the errors."""
-    found, limits, unit = model.calibration, model.limits, model.series.unit
-    methods = found.verdict.methods
-    scores = [one.scores for one in methods]
+    calibration, limits, unit = model.calibration, model.limits, model.series.unit
+    methods = calibration.verdict.methods
+    scores = [method.scores for method in methods]
     errors = [
-        Column("method", [one.name for one in methods]),
-        Column("median", [one.median_absolute_error for one in scores], unit, digits=2),
-        Column("% of range", [100 * one.median_error_of_range for one in scores], digits=2),
-        Column("RMSEP", [one.rmsep for one in scores], unit, digits=2),
-        Column("% of range", [100 * one.rmsep_of_range for one in scores], digits=2),
+        Column("method", [method.name for method in methods]),
+        Column("median", [method.median_absolute_error for method in scores], unit, digits=2),
+        Column("% of range", [100 * method.median_error_of_range for method in scores], digits=2),
+        Column("RMSEP", [method.rmsep for method in scores], unit, digits=2),
+        Column("% of range", [100 * method.rmsep_of_range for method in scores], digits=2),
     ]
     best = limits[0]
     of_limits = (
@@ -169,7 +172,7 @@ def _lead(model: OneSubstance) -> list[Part]:
         "below."
     )
     title = "Errors of concentration with every level left out in turn (bold: the method used)"
-    used = [at for at, one in enumerate(methods) if one.key == found.method]
+    used = [at for at, method in enumerate(methods) if method.key == calibration.method]
     return [
         Table("errors", title, errors, frozenset(used)),
         of_limits,
@@ -178,36 +181,36 @@ def _lead(model: OneSubstance) -> list[Part]:
 
 
 def _remarks_on_errors(model: OneSubstance) -> str:
-    found = model.calibration
-    own, *others = (coverage_text(found.held(key)) for key in with_geonode(found))
-    said = f"The 90% intervals of {model.method} contain {own} of the left-out levels"
-    said += "".join(f", the sets of geonode {other}" for other in others) + "."
-    if ambiguous := sum(len(parts) > 1 for parts in found.sets.get("geonode", [])):
-        said += (
+    calibration = model.calibration
+    own, *others = (coverage_text(calibration.held(key)) for key in with_geonode(calibration))
+    remarks = f"The 90% intervals of {model.method} contain {own} of the left-out levels"
+    remarks += "".join(f", the sets of geonode {other}" for other in others) + "."
+    if ambiguous := sum(len(parts) > 1 for parts in calibration.sets.get("geonode", [])):
+        remarks += (
             f" For {ambiguous} level{'s' * (ambiguous > 1)} two or more concentrations fit; a "
             "diluted sample tells which."
         )
     if spans_decades(model.series.concentrations):
-        said += (
+        remarks += (
             " The levels span more than two decades, so these are the errors of the highest ones; "
             "the table of left-out levels has the relative errors of the low ones."
         )
-    return said
+    return remarks
 
 
 def _diagnostics(model: OneSubstance, tables: dict[str, Table]) -> list[Part]:
     """Regression vector, influence of the levels, and the choice of components."""
-    found, used = model.diagnostics, model.calibration.method
-    count = found.components
-    without = "" if found.key == used else f" ({model.method}, the method used, has none)"
+    diagnostics, used = model.diagnostics, model.calibration.method
+    count = diagnostics.components
+    without = "" if diagnostics.key == used else f" ({model.method}, the method used, has none)"
     return [
-        f"{NAMES[found.key]} with {count} component{'s' * (count != 1)}{without}. An estimate is "
-        "the mean level plus the product of regression vector and deviation from the mean "
-        "spectrum. The vector should be large where the substance absorbs, and smooth.",
+        f"{NAMES[diagnostics.key]} with {count} component{'s' * (count != 1)}{without}. An "
+        "estimate is the mean level plus the product of regression vector and deviation from the "
+        "mean spectrum. The vector should be large where the substance absorbs, and smooth.",
         figures.regression(model),
         "A level right of the dashed line is unlike the others along the components. One above "
-        "the other line has something that the components do not describe. The limits hold 95% of "
-        "normal samples.",
+        "the other line has something that the components do not describe. The limits contain 95% "
+        "of normal samples.",
         figures.influence(model),
         "Errors of left-out levels by number of components (dashed: the number used). The fewest "
         "from which the error no longer falls are safest.",
@@ -218,14 +221,14 @@ def _diagnostics(model: OneSubstance, tables: dict[str, Table]) -> list[Part]:
 
 def _of_substance(model: SeveralSubstances, place: int) -> list[Figure]:
     """Left-out estimates, errors of the methods, and the spectrum of one substance."""
-    found = model.calibration
-    sets = found.left_out_intervals[:, place, None].tolist()
+    calibration = model.calibration
+    sets = calibration.left_out_intervals[:, place, None].tolist()
     estimates = {
-        "combined, 90% interval": (found.left_out["combined"][:, place], sets),
-        "PLS on preprocessings": (found.left_out["preprocessed_pls"][:, place], None),
+        "combined, 90% interval": (calibration.left_out["combined"][:, place], sets),
+        "PLS on preprocessings": (calibration.left_out["preprocessed_pls"][:, place], None),
     }
     true = model.series.amounts[:, place]
-    pure = [figures.pure_spectrum(model, place)] if found.surface else []
+    pure = [figures.pure_spectrum(model, place)] if calibration.surface else []
     return [
         figures.left_out(f"true_{place}", model.series.named[place], true, estimates, 36),
         *pure,

@@ -85,7 +85,7 @@ def _spectrum_chart(report: Report, **legend: Any) -> Any:
 
 
 def _fold_note(report: Report, name: str) -> list[str]:
-    """What is said above the figure of a left-out level, in lines."""
+    """Lines above the figure of a left-out level."""
     scores, unit = report.scores["folds"][name], report.series.labels["signal_unit"]
     rmse, largest = (quantity(scores.get(key), unit) for key in ("rmse", "max_error"))
     outside = ", extrapolated" if name in (report.names[0], report.names[-1]) else ""
@@ -177,7 +177,7 @@ def posterior_figure(report: Report) -> Figure:
         for low, high in (estimated.get(name) or {}).get("set90") or []
     ]
     label, chosen = labelled("concentration", unit), "datum.level == left_out"
-    at, start = (concentration(alt.X, one, label, levels) for one in ("concentration", "low"))
+    at, start = (concentration(alt.X, column, label, levels) for column in ("concentration", "low"))
     density = y_axis("density", per("density", unit), zero=True)
     part = keyed({"density": MODEL, "90% set": SECOND, "true concentration": INK})
     ends = (start, alt.X2("high"), alt.YDatum(0))

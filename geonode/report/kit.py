@@ -1,7 +1,7 @@
 """One kit of charts for pages and for PNG files: Vega-Lite, written through Altair.
 
-Colours are those of Okabe and Ito, Color Universal Design (2008), and viridis: both can be told
-apart by colour-blind readers.
+Colours are those of Okabe and Ito, Color Universal Design (2008), and viridis: colour-blind
+readers can distinguish them.
 """
 
 import base64
@@ -320,9 +320,9 @@ def by_level(
         along: columns that are the same for every level, by name.
         values: other columns.
     """
-    (count,) = {len(one) for one in along.values()}
-    columns = {name: np.tile(one, len(names)) for name, one in along.items()}
-    columns |= {name: one.ravel() for name, one in values.items()}
+    (count,) = {len(column) for column in along.values()}
+    columns = {name: np.tile(column, len(names)) for name, column in along.items()}
+    columns |= {name: column.ravel() for name, column in values.items()}
     return {"level": np.repeat(names, count), **columns}
 
 

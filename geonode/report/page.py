@@ -49,7 +49,7 @@ class SideBySide:
 
 
 Part = str | Table | Figure | SideBySide | Note | list[Statement]
-"""What a section has: paragraphs, tables, figures, and what goes with them."""
+"""Part of a section: paragraphs, tables, figures, and remarks."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Section:
     title: str
     parts: Sequence[Part]
     folded: bool = False
-    """Whether a reader opens it first; on paper it is open."""
+    """True where a reader opens it first; on paper it is open."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _policy(*scripts: str) -> str:
 
 
 def _kind(part: Part) -> str:
-    """What the template calls a part."""
+    """Name of a part in the template."""
     first = part[0] if isinstance(part, list) else part
     return type(first).__name__.lower()
 

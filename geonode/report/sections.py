@@ -132,7 +132,7 @@ def _statements(report: Report) -> list[Statement]:
 
 
 def _comparison(error: float, other: float) -> tuple[bool | None, str]:
-    """Whether an error is smaller than another, and the word for it."""
+    """True where an error is smaller than another, and the word for it."""
     if error == other:
         return None, "Equal."
     return (True, "Better.") if error < other else (False, "Worse.")
@@ -161,8 +161,8 @@ def _scores_of_methods(report: Report) -> list[Part]:
     if scores.get("published_method"):
         methods.append(("published method: perceptrons on paths", scores["published_method"]))
     methods.sort(key=lambda method: float(f"{method[1]['rmse']:.9g}"))  # equals as they were
-    place = next(place for place, (_, found) in enumerate(methods) if found is scores)
-    better = sum(found["rmse"] < scores["rmse"] for found in baselines.values())
+    place = next(place for place, (_, score) in enumerate(methods) if score is scores)
+    better = sum(score["rmse"] < scores["rmse"] for score in baselines.values())
     names = Column("method", [name.replace("_", " ") for name, _ in methods])
     columns = [names, *_columns([score for _, score in methods], OVERALL, unit)]
     parts: list[Part] = [
@@ -282,22 +282,24 @@ def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
     )
     if calibrations := report.scores.get("calibrations"):
         by = [
-            f"{name.replace('_', ' ')} {quantity(found.get('median_absolute_error'), unit)}"
-            for name, found in calibrations.items()
+            f"{name.replace('_', ' ')} {quantity(score.get('median_absolute_error'), unit)}"
+            for name, score in calibrations.items()
         ]
         sentence += f" Classical calibrations are off by (median) {listed(by)}."
     true = dict(zip(report.names, report.series.concentrations.tolist(), strict=True))
-    found = {name: of for name, of in (estimation.get("levels") or {}).items() if name in true}
-    away = [difference(of.get("mode"), true[name]) for name, of in found.items()]
-    sets = [of.get("set90") or [] for of in found.values()]
+    levels = {
+        name: level for name, level in (estimation.get("levels") or {}).items() if name in true
+    }
+    away = [difference(level.get("mode"), true[name]) for name, level in levels.items()]
+    sets = [level.get("set90") or [] for level in levels.values()]
     columns = [
-        Column("true", [f"{name} {unit}" for name in found]),
-        Column("most probable", [number(of.get("mode")) for of in found.values()]),
-        Column("mean", [number(of.get("mean")) for of in found.values()]),
-        Column("error", [signed(one, "1") for one in away]),
-        Column("90% set", [one or "undefined" for one in sets], digits=3),
-        Column("several parts", [of.get("disconnected", "undefined") for of in found.values()]),
-        Column("p-value", [number(of.get("p_value"), 2) for of in found.values()]),
+        Column("true", [f"{name} {unit}" for name in levels]),
+        Column("most probable", [number(level.get("mode")) for level in levels.values()]),
+        Column("mean", [number(level.get("mean")) for level in levels.values()]),
+        Column("error", [signed(error, "1") for error in away]),
+        Column("90% set", [parts or "undefined" for parts in sets], digits=3),
+        Column("several parts", [level.get("disconnected") for level in levels.values()]),
+        Column("p-value", [number(level.get("p_value"), 2) for level in levels.values()]),
     ]
     return [sentence, Table("concentrations", f"concentrations ({unit})", columns)]
 
