@@ -117,7 +117,7 @@ class Dropped:
             self.refused = options_said(line or fault)
         finally:
             _LOGGER.removeHandler(doubts)
-            texts = self.understood, self.refused, *(log.getMessage() for log in doubts.buffer)
+            texts = [self.understood, self.refused, *(log.getMessage() for log in doubts.buffer)]
             texts = [text.replace(f"{self.folder}{os.sep}", "") for text in texts]
             self.understood, self.refused, *self.doubts = texts
             self.state = ""

@@ -341,7 +341,8 @@ def _pair_amounts(model: SeveralSubstances, first: int, second: int) -> dict[str
 
 def surface(model: SeveralSubstances, first: int, second: int) -> Figure:
     """Signal over the amounts of two substances, at means of the others and a wavelength."""
-    forward, design = model.calibration.forward, model.calibration.design
+    forward, design = model.calibration.surface, model.calibration.design
+    assert forward  # there is a surface
     middles = (np.arange(CELLS) + 0.5) / CELLS
     amounts = np.tile(model.centre, (CELLS, CELLS, 1))
     amounts[..., first] = design.low[first] + middles * design.ranges[first]
