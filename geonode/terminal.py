@@ -33,20 +33,22 @@ EXHAUSTED = {
     "start new thread": "raise `ulimit -u`",
     "CUDA error": "look for the GPU with `nvidia-smi`, or compute on the CPU",
 }
-"""What to do, by what torch and Python say where the system gives no more, or lost a GPU."""
+"""Advice by messages of torch and Python where the system gives no more, or lost a GPU."""
 
 
 def printable(text: str) -> str:
     """Text with control and reordering characters escaped as by Python."""
-    return "".join(one if one == "\n" or _is_shown(one) else repr(one)[1:-1] for one in text)
+    return "".join(
+        letter if letter == "\n" or _is_shown(letter) else repr(letter)[1:-1] for letter in text
+    )
 
 
 def documentation(function: Callable[..., Any]) -> str:
     """Docstring of a function, for help; from its source where `python -OO` has dropped it."""
     if function.__doc__ is not None:
         return str(inspect.getdoc(function))
-    (found,) = ast.parse(dedent(inspect.getsource(function))).body
-    return str(ast.get_docstring(found))  # type: ignore[arg-type]
+    (definition,) = ast.parse(dedent(inspect.getsource(function))).body
+    return str(ast.get_docstring(definition))  # type: ignore[arg-type]
 
 
 def tell(text: str) -> None:
@@ -111,7 +113,7 @@ class OneLine:
             raise typer.Exit(2) from error
 
     def said(self, line: str) -> str:
-        """A message as this command line says it."""
+        """A message as this command line words it."""
         return line
 
 
@@ -125,11 +127,11 @@ def line_of(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, OSError) and error.errno != errno.EPIPE:
         return f"{error}{remedy(error)}"
-    said = str(error).split("\n", 1)[0].strip()  # torch goes on with hints for its developers
+    message = str(error).split("\n", 1)[0].strip()  # torch goes on with hints for its developers
     if isinstance(error, MemoryError):
-        said = said or "found no memory to allocate"
-    advice = [advice for part, advice in EXHAUSTED.items() if part in said]
-    return f"{said}; {advice[0]}, and run it again" if advice else None
+        message = message or "found no memory to allocate"
+    advice = [advice for part, advice in EXHAUSTED.items() if part in message]
+    return f"{message}; {advice[0]}, and run it again" if advice else None
 
 
 def _collect_seldom() -> None:
@@ -178,8 +180,8 @@ def logged(level: Level) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def _is_shown(one: str) -> bool:
-    kind = unicodedata.category(one)
+def _is_shown(letter: str) -> bool:
+    kind = unicodedata.category(letter)
     return kind[0] != "C" and kind not in ("Zl", "Zp")
 
 

@@ -18,6 +18,7 @@ class Browser:
     """One tab, and what pages in it complain of."""
 
     def __init__(self, profile):
+        self.profile = profile
         (self.theirs, ours), (answers, written) = os.pipe(), os.pipe()
         self.orders, self.answers = os.fdopen(ours, "wb"), os.fdopen(answers, "rb")
 

@@ -39,8 +39,8 @@ def serve(
     from geonode.app.work import Desk  # noqa: PLC0415
 
     listening = socket.create_server(("127.0.0.1", port or 0))
-    for one in {"SIGTERM", "SIGHUP"} & {*dir(signal)}:  # a closed terminal sends the second
-        signal.signal(getattr(signal, one), signal.default_int_handler)
+    for name in {"SIGTERM", "SIGHUP"} & {*dir(signal)}:  # a closed terminal sends the second
+        signal.signal(getattr(signal, name), signal.default_int_handler)
     desk, secret = Desk(Path()), secrets.token_urlsafe()
     host = f"127.0.0.1:{listening.getsockname()[1]}"
     served = application(desk, host, secret)

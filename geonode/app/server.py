@@ -4,7 +4,6 @@ import secrets
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -14,6 +13,8 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from geonode.app.work import Desk, Dropped
+from geonode.calibration.verdict import NAMES
+from geonode.report.page import asset, templates
 from geonode.storage.own_folder import PAGE
 
 MOST_BYTES = 2**28
@@ -58,19 +59,18 @@ def guarded(inner: ASGIApp, host: str, secret: str) -> ASGIApp:
         refused, more = refusal(scope), True
         while refused and refused[1] == 413 and more:  # a browser reads no answer before
             more = (await receive()).get("more_body", False)
-        found = Response(*refused, media_type=TEXT) if refused else inner
-        await found(scope, receive, send)
+        answering = Response(*refused, media_type=TEXT) if refused else inner
+        await answering(scope, receive, send)
 
     return answer
 
 
 def application(desk: Desk, host: str, secret: str) -> ASGIApp:
-    """What serves a desk at a host, `address:port`, below a path that is a secret."""
+    """Application that serves a desk at a host, `address:port`, below a path that is a secret."""
     root = f"/{secret}/"
-    template = Environment(autoescape=True, undefined=StrictUndefined).from_string(
+    template = templates().from_string(
         files("geonode.app").joinpath("app.html").read_text(encoding="utf-8")
     )
-    style = files("geonode.report").joinpath("page.css").read_text(encoding="utf-8")
 
     def item_of(request: Request) -> Dropped | None:
         number: Any = request.path_params.get("number")
@@ -80,7 +80,8 @@ def application(desk: Desk, host: str, secret: str) -> ASGIApp:
 
     async def page(request: Request) -> HTMLResponse:
         about = {"root": root, "items": desk.items.values(), "item": item_of(request)}
-        return HTMLResponse(template.render(style=style, **about), headers=HEADERS)
+        text = template.render(style=asset("page.css"), titles=NAMES, **about)
+        return HTMLResponse(text, headers=HEADERS)
 
     async def submit(request: Request) -> Response:
         item = item_of(request)

@@ -16,26 +16,31 @@ from threading import Event
 from typing import Any
 
 from geonode.calibration.calibration_file import CalibrationFile
-from geonode.calibration.results import brief_unknowns, write_results
+from geonode.calibration.results import write_results
 from geonode.calibration.routine import Routine, unchanged
 from geonode.calibration.saved import load_calibration
+from geonode.calibration.verdict import NAMES
 from geonode.commands.common import misfits_said, options_said
-from geonode.commands.job import calibrated_to_folder, checks_said, estimated, inspected
+from geonode.commands.job import calibrated_to_folder, estimated, inspected
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.config import CalibrateParameters, SpectraParameters
+from geonode.errors import GeonodeError
 from geonode.progress import Progress
 from geonode.reading.files import Choices
 from geonode.reading.formats.excel import filled_sheets
 from geonode.report.calibration_files import CALIBRATION
-from geonode.storage.table import Table
+from geonode.report.calibration_page import result_parts
+from geonode.report.page import Part, Statement
 from geonode.terminal import line_of
 
 _LOGGER = logging.getLogger("geonode")
 
+SMOOTHED = "{savgol: {window: 11, degree: 2, derivative: 1}}"
 OF_SERIES = {key: list[str]() for key in ("sheet", "target", "concentration_unit")}
 OF_SERIES |= {"replicates": ["marks", "levels"], "missing": ["mask"]}
+OF_SERIES["preprocess"] = [f"[{steps}]" for steps in ("snv", SMOOTHED, "asls", "asls, snv")]
 FILES = ("spectra", "concentrations", "standards", "validation")
-"""Fields of forms: options of a series, with what they can be if that is known, and files."""
+"""Fields of forms: options of a series, with known values of each, and files."""
 
 
 @dataclass(eq=False)
@@ -48,27 +53,27 @@ class Dropped:
     ended: Event  # whether its work is to stop
     chosen: dict[str, str] = field(default_factory=lambda: defaultdict(str))
     files: dict[str, list[Path]] = field(default_factory=lambda: {name: [] for name in FILES})
-    lists: dict[str, list[str]] = field(default_factory=lambda: {**OF_SERIES})
-    """Texts and files of its forms, and what a text can be, by field."""
+    lists: dict[str, list[str]] = field(default_factory=lambda: OF_SERIES | {"method": [*NAMES]})
+    """Texts and files of its forms, and values that are offered, by field."""
     understood: str = ""  # the inspection of a series
     refused: str = ""  # why something was not done, in one line
     doubts: list[str] = field(default_factory=list)  # on the files, as they are logged
     state: str = ""  # name of the work that is under way, or waits
     done: tuple[int, int] = 0, 0  # units of this work, and all
-    statements: list[tuple[str, bool | None]] = field(default_factory=list)  # and if good
-    estimates: Table | None = None
+    parts: list[Part] = field(default_factory=list)  # of its result, as on other pages
     calibration: Path | None = None  # what unknowns can be estimated by
+    is_usable: bool = True  # by the verdict of the calibration
     results: dict[str, Path] = field(default_factory=dict)  # files to download, by name
 
     @property
     def title(self) -> str:
         """Names of its first files."""
-        return ", ".join([one.name for of_field in self.files.values() for one in of_field][:3])
+        return ", ".join([path.name for paths in self.files.values() for path in paths][:3])
 
     @property
     def is_series(self) -> bool:
-        """Whether it can be calibrated with."""
-        saved = any(one.suffix == Path(CALIBRATION).suffix for one in self.files["spectra"])
+        """True where it can be calibrated with."""
+        saved = any(path.suffix == Path(CALIBRATION).suffix for path in self.files["spectra"])
         return self.by is None and not saved
 
     def take(self, form: Iterable[tuple[str, Any]]) -> None:
@@ -101,19 +106,19 @@ class Dropped:
 
     def run(self, work: Callable[[], None]) -> None:
         """Do work in place of what was done before; an error becomes one line."""
-        self.refused, self.statements, self.calibration, self.results = "", [], None, {}
+        self.refused, self.parts, self.calibration, self.results = "", [], None, {}
         _LOGGER.addHandler(doubts := BufferingHandler(10_000))
         try:
             work()
         except Exception as error:
             if (line := line_of(error)) is None:
                 traceback.print_exc()
-            said = line or f"found a fault of geonode, told on the terminal: {error!r}"
-            self.refused = options_said(said)
+            fault = f"found a fault of geonode, which the terminal describes: {error!r}"
+            self.refused = options_said(line or fault)
         finally:
             _LOGGER.removeHandler(doubts)
-            told = self.understood, self.refused, *(one.getMessage() for one in doubts.buffer)
-            texts = [text.replace(f"{self.folder}{os.sep}", "") for text in told]
+            texts = [self.understood, self.refused, *(log.getMessage() for log in doubts.buffer)]
+            texts = [text.replace(f"{self.folder}{os.sep}", "") for text in texts]
             self.understood, self.refused, *self.doubts = texts
             self.state = ""
 
@@ -121,39 +126,39 @@ class Dropped:
         """Look at a series as the form chooses, or at a saved calibration."""
         self.understood, first = "", self.files["spectra"][0]
         if not self.is_series:
-            self.statements = [(load_calibration(first).model.sentence, None)]
-            self.calibration = first
-            return
+            return self._keep(load_calibration(first), None, first)
         self.lists["sheet"] = filled_sheets(first) if first.suffix.lower() == ".xlsx" else []
-        found = inspected(self._parameters())
-        self.lists["target"] = found.to_json().get("substances", self.lists["target"])
-        self.understood = found.text()
+        inspection = inspected(self._parameters())
+        self.lists["target"] = inspection.to_json().get("substances", self.lists["target"])
+        self.understood = inspection.text()
 
     def calibrate(self) -> None:
         """Calibrate with a series."""
         folder, user = self.folder / "calibration", self.chosen["user"] or None
-        asked = self._parameters(), CalibrateParameters(), folder
-        found = calibrated_to_folder(*asked, user=user, overwrite=True, shown=self.shown)
-        self.calibration = folder / CALIBRATION
-        self._keep(found, folder)
+        how = CalibrateParameters(method=self.chosen["method"] or "auto")
+        read = self._parameters()
+        file = calibrated_to_folder(read, how, folder, user=user, overwrite=True, shown=self.shown)
+        self._keep(file, folder, folder / CALIBRATION)
 
     def estimate(self) -> None:
         """Estimate unknowns by a calibration file."""
         assert self.by
         with unchanged(self.by) as read:
-            found = load_calibration(self.by)
+            file = load_calibration(self.by)
+        if not (file.model.is_usable or self.chosen["accept"]):
+            raise GeonodeError(f"{file.model.sentence} Accept it to estimate in spite of this.")
         sheet, target, user = (self.chosen[name] or None for name in ("sheet", "target", "user"))
         known = (self.files[name] for name in ("validation", "standards", "concentrations"))
-        validation, standards, second = (next(iter(one), None) for one in known)
+        validation, standards, second = (next(iter(files), None) for files in known)
         controls = [*filter(None, map(str.strip, self.chosen["controls"].splitlines()))]
         checks = controls, validation, standards, Choices(sheet, second, target=target)
-        routine = Routine.read(found.series, self.files["spectra"], *checks)
-        found = estimated(found, (self.by.name, read[self.by]), routine, user, self.shown)
+        routine = Routine.read(file.series, self.files["spectra"], *checks)
+        file = estimated(file, (self.by.name, read[self.by]), routine, user, self.shown)
         folder = self.folder / "estimates"
         folder.mkdir()
         for name in ("estimates.xlsx", "estimates.csv"):
-            write_results(found, folder / name)
-        self._keep(found, folder)
+            write_results(file, folder / name)
+        self._keep(file, folder, None)
 
     def _parameters(self) -> SpectraParameters:
         spectra, second = self.files["spectra"], self.files["concentrations"]
@@ -166,16 +171,14 @@ class Dropped:
             options["window"] = window
         return spectra_parameters(spectra[0].parent if spectra[1:] else spectra[0], **options)
 
-    def _keep(self, found: CalibrationFile[Any], folder: Path) -> None:
-        self.statements = [*checks_said(found)]
-        if found.misfits:
-            total = sum(len(estimates) for _, estimates in found.unknowns)
-            self.statements.append((misfits_said(found.misfits, total), False))
-        if found.correction:
-            self.statements.append((f"estimates are {found.correction.sentence(found.unit)}", None))
-        self.statements.append((found.model.sentence, None))
-        self.estimates = brief_unknowns(found) if found.unknowns else None
-        self.results = {path.name: path for path in sorted(folder.iterdir())}
+    def _keep(self, file: CalibrationFile[Any], folder: Path | None, by: Path | None) -> None:
+        """Keep results, those of a folder, and a calibration that can estimate unknowns."""
+        self.calibration, self.is_usable = by, file.model.is_usable
+        total = sum(len(estimates) for _, estimates in file.unknowns)
+        misfits = [Statement(misfits_said(file.misfits, total), False)] if file.misfits else []
+        verdict = Statement(file.model.sentence, file.model.is_sound)
+        self.parts = [*result_parts(file), [*misfits, verdict]]
+        self.results = {path.name: path for path in sorted(folder.iterdir())} if folder else {}
 
 
 class Desk:

@@ -1,7 +1,7 @@
-"""Figures of the pages of calibrations, and data of those that the script of the page fills."""
+"""Figures of the pages of calibrations."""
 
-import base64
-from itertools import combinations, pairwise
+import textwrap
+from itertools import pairwise
 from typing import Any
 
 import altair as alt
@@ -13,36 +13,40 @@ from scipy.spatial import ConvexHull
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.limits import Line
 from geonode.calibration.one_substance import OneSubstance
-from geonode.calibration.several_substances import COMPARED, SeveralSubstances
+from geonode.calibration.several_substances import SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.report.calibration_tables import limit_text
 from geonode.report.kit import (
     INK,
     LINE,
     MODEL,
-    MOST_IN_LEGEND,
-    MOST_LEVELS_DRAWN,
     MUTED,
     SECOND,
     Figure,
     band_layers,
-    by_level,
     choice,
     concentration,
     keyed,
     marks,
     sample,
+    sliding,
+    unfolded,
     wrapped,
     x_axis,
     y_axis,
     zoom,
 )
-from geonode.spectra.series import Series, labelled
+from geonode.spectra.series import labelled
 from geonode.wording import number, percent, quantity
 
 DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1, "tooltip": True}
 HOLLOW = DOTS | {"shape": "square", "filled": False}
 DASHES = [6, 4]
+ENDS = {"low": "datum.predicted - datum.half", "high": "datum.predicted + datum.half"}
+"""Of a band, in expressions."""
+
+NOTE_LETTERS = 48
+"""Longest line above a figure."""
 
 AT_MOST, OF_PREDICTIONS = 500, 30_000
 """Wavelengths at which spectra are drawn, at most, and numbers of all predicted spectra."""
@@ -50,14 +54,11 @@ AT_MOST, OF_PREDICTIONS = 500, 30_000
 HEAT_ROWS, HEAT_COLUMNS = 32, 120
 """Cells of the map of information, at most."""
 
-CELLS, OF_SURFACES, SURFACE_NUMBERS = 12, 120, 100_000
-"""Cells of a response surface along an amount, its wavelengths at most, and numbers of all."""
+CELLS, OF_SURFACES = 12, 120
+"""Cells of a response surface along an amount, and its wavelengths at most."""
 
 MOST_MARKS = 600
 """Levels or samples of a figure, at most."""
-
-CUT_BEYOND = 10.0
-"""Times the smallest RMSEP, beyond which the bar of a method is cut."""
 
 
 def left_out(
@@ -81,8 +82,8 @@ def left_out(
     true = true[shown]
     x = concentration(alt.X, "true", f"true {amount}", every)
     y, low, same = (
-        concentration(alt.Y, one, f"estimated {amount}", every)
-        for one in ("estimated", "low", "true")
+        concentration(alt.Y, name, f"estimated {amount}", every)
+        for name in ("estimated", "low", "true")
     )
     part = keyed(dict(zip(estimates, (MODEL, SECOND), strict=False)))
     dashed = {"color": MUTED, "strokeDash": DASHES, "strokeWidth": 1}
@@ -100,7 +101,7 @@ def left_out(
         )
         if sets is not None:
             parts_of = [sets[at] for at in shown]
-            ends = [(at, *one) for at, parts in zip(true, parts_of, strict=True) for one in parts]
+            ends = [(at, *part) for at, parts in zip(true, parts_of, strict=True) for part in parts]
             columns = zip(("true", "low", "high"), zip(*ends, strict=True), strict=True)
             tables[f"sets_{place}"] = dict(columns)
             bars.append(part(label, "rule", x, low, alt.Y2("high"), table=f"sets_{place}", **bar))
@@ -109,19 +110,45 @@ def left_out(
 
 
 def curve(model: OneSubstance) -> Figure:
-    """Signal over concentration at one wavelength."""
-    label, predicted, line = model.series.signal_label, "geonode, 90% interval", "straight line"
-    title = labelled("concentration", model.series.unit)
-    x = concentration(alt.X, "concentration", title, model.series.concentrations)
-    signal, straight = y_axis("signal", label), y_axis("line", label)
-    part = keyed({"measured": INK, predicted: MODEL, line: SECOND})
-    chart = alt.layer(
-        *band_layers(part, predicted, x, label),
-        part(line, "line", x, straight, strokeDash=DASHES),
-        part("measured", "point", x, signal, table="measured", **DOTS),
+    """Signal over concentration at a wavelength that the reader chooses."""
+    series, at, predictions = model.series, drawn_places(model), model.predictions
+    lines = [Line.of(series, place) for place in at.tolist()]
+    fits = {name: [getattr(line, name) for line in lines] for name in ("intercept", "slope")}
+    bands = {"predicted": predictions.spectra[:, at].T, "half": predictions.band[1][:, at].T}
+    tables = {
+        "curve": {"at": np.arange(len(at)), **bands, **fits},
+        "measured": {"at": np.arange(len(at)), "signal": series.signal[:, at].T},
+    }
+    predicted, straight, amount = "geonode, 90% interval", "straight line", "concentration"
+    levels, place = series.concentrations, "wavelength"
+    x = concentration(alt.X, amount, labelled(amount, series.unit), levels)
+    signal, fitted = (y_axis(name, series.signal_label) for name in ("signal", "fitted"))
+    part = keyed({"measured": INK, predicted: MODEL, straight: SECOND})
+    expected = alt.layer(
+        *band_layers(part, predicted, x, series.signal_label),
+        part(straight, "line", x, fitted, strokeDash=DASHES),
     )
+    expected = unfolded(expected, place, amount, model.places, "predicted", "half")
+    line = f"datum.intercept + datum.slope * datum.{amount}"
+    measured = part("measured", "point", x, signal, table="measured", **DOTS)
+    chart = alt.layer(
+        expected.transform_calculate(**ENDS, fitted=line),
+        unfolded(measured, place, amount, levels, "signal"),
+    )
+    notes = [_line_note(model, line) for line in lines]
+    chart = sliding(chart, place, "wavelength", notes, int((at < model.place).sum()))
     what = "signal over concentration at the chosen wavelength"
-    return Figure("curve", what, chart, {"curve": {}, "measured": {}})
+    return Figure("curve", what, chart, tables)
+
+
+def _line_note(model: OneSubstance, line: Line) -> list[str]:
+    """Wavelength, straight line, and its limit of detection."""
+    limit, unit = line.limit(), model.series.unit
+    detection = limit_text(limit.detection, unit)
+    detection += f": {limit.said}" if limit.detection is None else ""
+    fitted = f"{number(line.intercept)} + {number(line.slope)} × concentration"
+    text = f"{model.at(line.place)}: line {fitted}, R² {number(line.r2)}"
+    return textwrap.wrap(f"{text}; limit of detection {detection}", NOTE_LETTERS)
 
 
 def residuals(model: OneSubstance) -> Figure:
@@ -151,52 +178,40 @@ def residuals(model: OneSubstance) -> Figure:
 
 
 def regression(model: OneSubstance) -> Figure:
-    """Regression vector over the axis, with the spectra in grey."""
-    series, found, at = model.series, model.diagnostics, drawn_places(model)
-    name, along = f"regression vector of {NAMES[found.key]}", {"wavelength": series.axis[at]}
-    part = keyed({name: MODEL, "spectra": MUTED})
-    x, each = x_axis("wavelength", series.axis_label), alt.Detail("level", type="nominal")
-    signal, vector = y_axis("signal", series.signal_label), y_axis("vector", name)
-    thin, dashed = {"strokeWidth": 0.8, "opacity": 0.7}, {"strokeDash": DASHES, "strokeWidth": 0.8}
+    """Regression vector over the axis."""
+    series, diagnostics, at = model.series, model.diagnostics, drawn_places(model)
+    name = f"regression vector of {NAMES[diagnostics.key]}"
+    x, y = x_axis("wavelength", series.axis_label), y_axis("vector", name)
     chart = alt.layer(
-        part("spectra", "line", x, signal, each, table="spectra", **thin),
-        alt.layer(
-            part(name, "line", x, vector, table="vector"),
-            marks("rule", vector, table="zero", color=MODEL, **dashed),
-        ),
-    ).resolve_scale(y="independent")
-    drawn = sample(len(series.signal), MOST_LEVELS_DRAWN)
-    levels = [f"{level:g}" for level in series.concentrations[drawn]]
-    tables = {
-        "vector": along | {"vector": found.vector[at]},
-        "spectra": by_level(levels, along, {"signal": series.signal[np.ix_(drawn, at)]}),
-        "zero": {"vector": [0.0]},
-    }
-    return Figure("regression", f"{name} over the axis, with the spectra", chart, tables, 300)
+        marks("rule", y, table="zero", color=MUTED, strokeDash=DASHES),
+        marks("line", x, y, color=MODEL, table="vector"),
+    )
+    vector = {"wavelength": series.axis[at], "vector": diagnostics.vector[at]}
+    tables = {"vector": vector, "zero": {"vector": [0.0]}}
+    return Figure("regression", f"{name} over the axis", chart, tables, 300)
 
 
 def influence(model: OneSubstance) -> Figure:
     """Q residual over leverage of every level, with their limits."""
-    found = model.diagnostics
+    diagnostics = model.diagnostics
     x = x_axis("leverage", "leverage").scale(nice=True, zero=False, padding=24)
     y = y_axis("q", "Q residual", zero=True)
     dashed = {"color": SECOND, "strokeDash": DASHES, "strokeWidth": 1.5}
     chart = alt.layer(
         marks("point", x, y, color=MODEL, **DOTS),
-        marks("text", x, y, alt.Text("level", type="nominal"), table="named", color=INK, dy=-11),
         marks("rule", x, table="leverage_limit", **dashed),
         marks("rule", y, table="q_limit", **dashed),
     )
     levels = [quantity(level, model.series.unit) for level in model.series.concentrations.tolist()]
-    samples = {"level": np.array(levels), "leverage": found.leverages, "q": found.residuals}
-    named = found.inside if len(levels) > MOST_IN_LEGEND else np.zeros(len(levels), bool)
+    shown = sample(len(levels), MOST_MARKS)
     tables = {
         "samples": {
-            key: column[sample(len(levels), MOST_MARKS)] for key, column in samples.items()
+            "level": np.array(levels)[shown],
+            "leverage": diagnostics.leverages[shown],
+            "q": diagnostics.residuals[shown],
         },
-        "named": {key: column[~named][:MOST_LEVELS_DRAWN] for key, column in samples.items()},
-        "leverage_limit": {"leverage": [found.leverage_limit]},
-        "q_limit": {"q": [found.residual_limit]},
+        "leverage_limit": {"leverage": [diagnostics.leverage_limit]},
+        "q_limit": {"q": [diagnostics.residual_limit]},
     }
     what = "Q residual over leverage of every level, with 95% limits"
     return Figure("influence", what, chart, tables, 280)
@@ -204,46 +219,57 @@ def influence(model: OneSubstance) -> Figure:
 
 def component_errors(model: OneSubstance) -> Figure:
     """Error of left-out levels over the number of components."""
-    found = model.diagnostics
-    part = keyed({NAMES[key]: MODEL if key == found.key else SECOND for key in found.rmsecv})
+    diagnostics = model.diagnostics
+    part = keyed(
+        {NAMES[key]: MODEL if key == diagnostics.key else SECOND for key in diagnostics.rmsecv}
+    )
     x = alt.X("components", type="quantitative").scale(nice=False, padding=20)
     x, y = x.axis(tickMinStep=1), y_axis("error", labelled("RMSECV", model.series.unit), zero=True)
     layers = [
         part(NAMES[key], kind, x, y, table=key, **style)
-        for key in found.rmsecv
+        for key in diagnostics.rmsecv
         for kind, style in (("line", {}), ("point", DOTS))
     ]
     layers.append(marks("rule", x, table="used", color=INK, strokeDash=DASHES, strokeWidth=1.5))
     tables: dict[str, Any] = {
         key: {"components": np.arange(1, len(errors) + 1), "error": errors}
-        for key, errors in found.rmsecv.items()
+        for key, errors in diagnostics.rmsecv.items()
     }
-    tables["used"] = {"components": [found.components]}
+    tables["used"] = {"components": [diagnostics.components]}
     what = "error of left-out levels by number of components"
     return Figure("components", what, alt.layer(*layers), tables, 260)
 
 
 def predicted(model: OneSubstance) -> Figure:
-    """A predicted spectrum with its band."""
-    name, series = "predicted, 90% interval", model.series
+    """Predicted spectrum with its band at a concentration that the reader chooses."""
+    name, series, at = "predicted, 90% interval", model.series, drawn_places(model)
+    bands = {
+        "predicted": model.predictions.spectra[:, at],
+        "half": model.predictions.band[1][:, at],
+    }
     x = x_axis("wavelength", series.axis_label)
     chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, series.signal_label))
+    chart = unfolded(chart, "place", "wavelength", series.axis[at], *bands)
+    notes = [[quantity(place, series.unit, 4)] for place in model.places.tolist()]
+    chart = chart.transform_calculate(**ENDS).add_params(zoom())
+    chart = sliding(chart, "place", "concentration", notes, len(notes) // 2)
+    tables = {"spectra": {"at": np.arange(len(notes)), **bands}}
     what = "predicted spectrum with its 90% interval"
-    return Figure("predicted", what, chart.add_params(zoom()), {"spectrum": {}})
+    return Figure("predicted", what, chart, tables)
 
 
 def precision(model: OneSubstance) -> Figure:
     """Standard error of an estimate over the concentration, and its floor."""
-    found, unit = model.precision, model.series.unit
+    profile, unit = model.precision, model.series.unit
     own, alone, floor = model.method, "by the law of errors alone", model.floor
-    shown = sample(len(found.concentrations), AT_MOST)
+    shown = sample(len(profile.concentrations), AT_MOST)
     x = concentration(
         alt.X, "concentration", labelled("concentration", unit), model.series.concentrations
     )
     y = y_axis("error", labelled("standard error", unit), zero=True)
     part = keyed({own: MODEL} | ({} if floor is None else {alone: SECOND}))
-    at = found.concentrations[shown]
-    tables = {"profile": {"concentration": at, "error": found.standard_errors[shown]}}
+    at = profile.concentrations[shown]
+    tables = {"profile": {"concentration": at, "error": profile.standard_errors[shown]}}
     layers = [part(own, "line", x, y, table="profile")]
     if floor is not None:
         tables["floor"] = {"concentration": at, "error": floor[shown]}
@@ -254,51 +280,31 @@ def precision(model: OneSubstance) -> Figure:
 
 def telling(model: OneSubstance) -> Figure:
     """Information about the concentration over concentrations and wavelengths."""
-    found, series = model.information, model.series
-    assert found is not None  # there is a curve
+    information, series = model.information, model.series
+    assert information is not None  # there is a curve
     levels = series.concentrations
     inside = np.flatnonzero(
-        (levels[0] <= found.concentrations) & (found.concentrations <= levels[-1])
+        (levels[0] <= information.concentrations) & (information.concentrations <= levels[-1])
     )
     rows = inside[sample(len(inside), HEAT_ROWS + 1)]
     columns = sample(len(series.axis), HEAT_COLUMNS + 1)
-    ends = np.meshgrid(found.concentrations[rows], series.axis[columns], indexing="ij")
-    part = np.sqrt(found.by_wavelength[np.ix_(rows[:-1], columns[:-1])])
+    ends = np.meshgrid(information.concentrations[rows], series.axis[columns], indexing="ij")
+    part = np.sqrt(information.by_wavelength[np.ix_(rows[:-1], columns[:-1])])
     table = {
         "wavelength": ends[1][:-1, :-1].ravel(),
         "wavelength2": ends[1][:-1, 1:].ravel(),
         "concentration": ends[0][:-1, :-1].ravel(),
         "concentration2": ends[0][1:, :-1].ravel(),
-        "told": part.ravel(),
+        "information": part.ravel(),
     }
     amount = labelled("concentration", series.unit)
     x = x_axis("wavelength", series.axis_label)
     y = concentration(alt.Y, "concentration", amount, levels)
-    colour = alt.Color("told", type="quantitative").scale(scheme="viridis")
+    colour = alt.Color("information", type="quantitative").scale(scheme="viridis")
     colour = colour.legend(title=wrapped("1 / standard error by this wavelength"))
     chart = alt.layer(marks("rect", x, y, alt.X2("wavelength2"), alt.Y2("concentration2"), colour))
-    what = "how much every wavelength tells of the concentration"
-    return Figure("telling", what, chart, {"told": table}, 300)
-
-
-def rmsep_bars(model: SeveralSubstances, place: int) -> Figure:
-    """Errors of left-out samples by method, whose labels have the numbers."""
-    errors = {key: float(of[place]) for key, of in model.calibration.rmsep.items()}
-    shown = {key: errors[key] for key in COMPARED if key in errors}
-    best, most = model.calibration.verdict[place], CUT_BEYOND * min(shown.values())
-    table = {
-        "method": [f"{COMPARED[key]} {number(error, 3)}" for key, error in shown.items()],
-        "error": [min(error, most) for error in shown.values()],
-        "kind": ["all" if key == "combined" else "best" if key == best else "" for key in shown],
-    }
-    title = labelled("RMSEP", model.series.units[place])
-    x = x_axis("error", title).scale(domain=[0, min(most, max(shown.values())) or 1.0])
-    y = alt.Y("method", type="nominal").sort(None).title(None)
-    colour = alt.Color("kind", type="nominal").legend(None)
-    scale = alt.Scale(domain=["all", "best", ""], range=[MODEL, SECOND, MUTED])
-    chart = alt.layer(marks("bar", x, y, colour.scale(scale), height={"band": 0.6}))
-    what = f"errors of {model.series.named[place]} in left-out samples by method"
-    return Figure(f"methods_{place}", what, chart, {"methods": table}, 300)
+    what = "information of every wavelength about the concentration"
+    return Figure("telling", what, chart, {"information": table}, 300)
 
 
 def pure_spectrum(model: SeveralSubstances, place: int) -> Figure:
@@ -311,57 +317,83 @@ def pure_spectrum(model: SeveralSubstances, place: int) -> Figure:
         *band_layers(keyed({line: MODEL}), line, x, title),
         marks("rule", alt.YDatum(0), table="ends", color=MUTED, strokeDash=DASHES),
     ).add_params(zoom())
-    found, half = model.pure[at, place], model.pure_half_widths[at, place]
-    ends = {"low": found - half, "high": found + half}
+    slopes, half = model.pure[at, place], model.pure_half_widths[at, place]
+    ends = {"low": slopes - half, "high": slopes + half}
     tables = {
-        "pure": {"wavelength": series.axis[at], "predicted": found, **ends},
+        "pure": {"wavelength": series.axis[at], "predicted": slopes, **ends},
         "ends": {"predicted": [0.0]},
     }
     what = f"spectrum of {name}: change of the signal per amount at the mean composition"
     return Figure(f"pure_{place}", what, chart, tables, 300)
 
 
-def _pair_axes(model: SeveralSubstances, one: int, other: int) -> tuple[alt.X, alt.Y]:
+def _pair_axes(model: SeveralSubstances, first: int, second: int) -> tuple[alt.X, alt.Y]:
     """Axes of the amounts of two substances."""
-    x, y = x_axis("x", model.series.named[one]), y_axis("y", model.series.named[other])
+    x, y = x_axis("x", model.series.named[first]), y_axis("y", model.series.named[second])
     return x.scale(nice=False, zero=False, padding=8), y.scale(nice=False, zero=False, padding=8)
 
 
-def _pair_amounts(model: SeveralSubstances, one: int, other: int) -> dict[str, Any]:
+def _pair_amounts(model: SeveralSubstances, first: int, second: int) -> dict[str, Any]:
     shown = sample(len(model.series.amounts), MOST_MARKS)
     amounts, names = model.series.amounts[shown], [model.series.samples[at] for at in shown]
-    return {"sample": names, "x": amounts[:, one], "y": amounts[:, other]}
+    return {"sample": names, "x": amounts[:, first], "y": amounts[:, second]}
 
 
-def surface(model: SeveralSubstances, one: int, other: int) -> Figure:
-    """Signal over the amounts of two substances; the script gives its cells."""
-    x, y = _pair_axes(model, one, other)
-    labels = model.series.labels
-    title = wrapped(labelled(labels["signal"], labels["signal_unit"]))
-    signal = alt.Color("signal", type="quantitative").scale(scheme="viridis", zero=False)
-    signal = signal.legend(title=title, gradientLength=alt.ExprRef("width / 2"))
-    chart = alt.layer(
-        marks("rect", x, y, alt.X2("x2"), alt.Y2("y2"), signal),
-        marks("point", x, y, table="samples", color=INK, stroke="white", **DOTS),
+def surface(model: SeveralSubstances, first: int, second: int) -> Figure:
+    """Signal over the amounts of two substances, at means of the others and a wavelength."""
+    forward, design = model.calibration.surface, model.calibration.design
+    assert forward  # there is a surface
+    middles = (np.arange(CELLS) + 0.5) / CELLS
+    amounts = np.tile(model.centre, (CELLS, CELLS, 1))
+    amounts[..., first] = design.low[first] + middles * design.ranges[first]
+    amounts[..., second] = (design.low[second] + middles * design.ranges[second])[:, None]
+    scores = forward.surface.at(torch.from_numpy(amounts.reshape(CELLS**2, -1)))[0].numpy()
+    at = sample(len(model.series.axis), OF_SURFACES)
+    signals = forward.mean[at] + scores @ forward.directions[at].T
+    x, y = _pair_axes(model, first, second)
+    series = model.series
+    colour = alt.Color("signal", type="quantitative").scale(scheme="viridis", zero=False)
+    colour = colour.legend(
+        title=wrapped(series.signal_label), gradientLength=alt.ExprRef("width / 2")
     )
-    what = f"signal over the amounts of {model.series.named[one]} and {model.series.named[other]}"
-    tables = {"cells": {}, "samples": _pair_amounts(model, one, other)}
-    return Figure(f"surface_{one}_{other}", what, chart, tables, 320)
+    cells = marks("rect", x, y, alt.X2("x2"), alt.Y2("y2"), colour)
+    cells = unfolded(cells, "wavelength", "cell", np.arange(CELLS**2), "signal")
+    edges = {"x": (first, f"datum.cell % {CELLS}"), "y": (second, f"floor(datum.cell / {CELLS})")}
+    for name, (place, cell) in edges.items():
+        low, step = float(design.low[place]), float(design.ranges[place]) / CELLS
+        cells = cells.transform_calculate(
+            **{name: f"{low} + {step} * ({cell})", f"{name}2": f"{low} + {step} * ({cell} + 1)"}
+        )
+    points = marks("point", x, y, table="samples", color=INK, stroke="white", **DOTS)
+    unit = series.labels["axis_unit"]
+    notes = [[quantity(place, unit, 5)] for place in series.axis[at].tolist()]
+    start = int(np.ptp(signals, axis=0).argmax())
+    chart = sliding(alt.layer(cells, points), "wavelength", "wavelength", notes, start)
+    tables = {
+        "cells": {"at": np.arange(len(at)), "signal": signals.T},
+        "samples": _pair_amounts(model, first, second),
+    }
+    what = f"signal over the amounts of {series.named[first]} and {series.named[second]}"
+    return Figure(f"surface_{first}_{second}", what, chart, tables, 320)
 
 
-def design(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> Figure:
+def design(file: CalibrationFile[SeveralSubstances], first: int, second: int) -> Figure:
     """Amounts of two substances in the samples, their hull, and the estimates of unknowns."""
-    x, y = _pair_axes(file.model, one, other)
+    x, y = _pair_axes(file.model, first, second)
     names, colours = file.series.named, {"samples": INK}
     tables: dict[str, Any] = {
-        "samples": _pair_amounts(file.model, one, other),
-        "hull": _hull(file.series.amounts[:, [one, other]]),
+        "samples": _pair_amounts(file.model, first, second),
+        "hull": _hull(file.series.amounts[:, [first, second]]),
     }
-    if found := [each for _, of_file in file.unknowns for each in of_file if each.fits][
-        :MOST_MARKS
-    ]:
-        x_of, y_of = ([each.numbers[at][0] for each in found] for at in (one, other))
-        tables["unknowns"] = {"sample": [each.name for each in found], "x": x_of, "y": y_of}
+    if fitting := [
+        estimate for _, of_file in file.unknowns for estimate in of_file if estimate.fits
+    ][:MOST_MARKS]:
+        x_of, y_of = ([estimate.numbers[at][0] for estimate in fitting] for at in (first, second))
+        tables["unknowns"] = {
+            "sample": [estimate.name for estimate in fitting],
+            "x": x_of,
+            "y": y_of,
+        }
         colours["unknowns"] = MODEL
     part = keyed(colours)
     ends = alt.X2("x2"), alt.Y2("y2")
@@ -369,8 +401,8 @@ def design(file: CalibrationFile[SeveralSubstances], one: int, other: int) -> Fi
         marks("rule", x, y, *ends, table="hull", color=LINE, strokeWidth=2),
         *(part(key, "point", x, y, table=key, **DOTS) for key in colours),
     )
-    what = f"amounts of {names[one]} and {names[other]} in the samples, and their convex hull"
-    return Figure(f"design_{one}_{other}", what, chart, tables, 260)
+    what = f"amounts of {names[first]} and {names[second]} in the samples, and their convex hull"
+    return Figure(f"design_{first}_{second}", what, chart, tables, 260)
 
 
 def _hull(amounts: Float[np.ndarray, "sample 2"]) -> dict[str, list[float]]:
@@ -389,66 +421,3 @@ def drawn_places(model: OneSubstance) -> Int[np.ndarray, "drawn"]:
     """Wavelengths that are drawn: even ones, and that of the straight line."""
     most = min(AT_MOST, OF_PREDICTIONS // len(model.places))
     return np.union1d(sample(len(model.series.axis), most), [model.place])
-
-
-def curves(model: OneSubstance) -> dict[str, Any]:
-    """Signals over concentration: measured, predicted, and straight lines, by wavelength."""
-    series, drawn, predictions = model.series, drawn_places(model), model.predictions
-    _, half = predictions.band
-    return {
-        **_drawn_axis(model.series, drawn),
-        "levels": series.concentrations,
-        "measured": _base64(series.signal[:, drawn]),
-        "places": model.places,
-        "predicted": _base64(predictions.spectra[:, drawn]),
-        "half": _base64(half[:, drawn]),
-        "lines": [_fitted_line(model, place) for place in drawn.tolist()],
-    }
-
-
-def surfaces(model: SeveralSubstances) -> dict[str, Any]:
-    """Signals in cells over the amounts of every two substances, at means of the others."""
-    forward, design = model.calibration.surface, model.calibration.design
-    if forward is None:
-        return {}
-    count = len(design.names)
-    pairs = [*combinations(range(count), 2)]
-    amounts = np.tile(model.centre, (len(pairs), CELLS, CELLS, 1))
-    middles = (np.arange(CELLS) + 0.5) / CELLS
-    for place, (one, other) in enumerate(pairs):
-        amounts[place, ..., one] = design.low[one] + middles * design.ranges[one]
-        amounts[place, ..., other] = (design.low[other] + middles * design.ranges[other])[:, None]
-    scores = forward.surface.at(torch.from_numpy(amounts.reshape(-1, count)))[0].numpy()
-    most = max(2, min(OF_SURFACES, SURFACE_NUMBERS // len(scores)))
-    at = sample(len(model.series.axis), most)
-    signal = forward.mean[at] + scores @ forward.directions[at].T
-    return {
-        **_drawn_axis(model.series, at),
-        "start": int(np.ptp(signal, axis=0).argmax()),
-        "pairs": pairs,
-        "cells": CELLS,
-        "low": design.low,
-        "ranges": design.ranges,
-        "signal": _base64(signal),
-    }
-
-
-def _drawn_axis(series: Series, at: Int[np.ndarray, "drawn"]) -> dict[str, Any]:
-    unit = series.labels["axis_unit"]
-    return {"axis": series.axis[at], "axisUnit": "" if unit == "1" else unit}
-
-
-def _base64(values: Float[np.ndarray, "..."]) -> str:
-    """Numbers as little-endian floats of four bytes, in base64."""
-    return base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode()
-
-
-def _fitted_line(model: OneSubstance, place: int) -> list[float | str]:
-    """Intercept, slope and R² of the line at a wavelength, and its limit of detection in words."""
-    line = Line.of(model.series, place)
-    limit = line.limit()
-    detection = limit_text(limit.detection, model.series.unit)
-    if limit.detection is None:
-        detection += f": {limit.said}"
-    numbers = (line.intercept, line.slope, line.r2)
-    return [*(float(f"{one:.6g}") for one in numbers), detection]

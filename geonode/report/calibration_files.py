@@ -28,7 +28,7 @@ def write_calibration(
         file: the calibration with its results.
         folder: where to.
         routine: what it was used on, for the record.
-        user: for the record; None: not told.
+        user: for the record; None: unnamed.
 
     Raises:
         ArtifactError: the operating system refuses.
@@ -39,10 +39,10 @@ def write_calibration(
         saved = CALIBRATION, sha256(temporary / CALIBRATION)
         made = record(file, saved, routine.files, routine.asked, user)
         file = replace(file, record=made)
-        found = tables(file)
-        page = calibration_page(file, found, folder / CALIBRATION).html()
-        (temporary / WORKBOOK).write_bytes(workbook(found))
-        for table in found:
+        made_tables = tables(file)
+        page = calibration_page(file, made_tables, folder / CALIBRATION).html()
+        (temporary / WORKBOOK).write_bytes(workbook(made_tables))
+        for table in made_tables:
             (temporary / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
         page += listed_files(sorted(temporary.iterdir()))
         (temporary / PAGE).write_text(page, encoding="utf-8", errors="replace")  # any name

@@ -20,7 +20,7 @@ from geonode.report.calibration_tables import (
     working_range_text,
 )
 from geonode.report.kit import Figure, spectra_figure
-from geonode.report.page import Code, Note, Page, Part, Section, SideBySide, Slider, Statement
+from geonode.report.page import Note, Page, Part, Section, SideBySide, Statement
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import labelled
 from geonode.storage.table import Column, Table
@@ -37,37 +37,36 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
     """
     by_name = {table.name: table for table in tables}
     answer = Statement(file.model.sentence, file.model.is_sound)
-    results = _results(file)
+    results = result_parts(file)
     titles = f"{file.source}: calibration", f"Calibration of {file.source}"
     if file.series.is_of_one:
-        has_curve = file.model.calibration.curve is not None
-        data = figures.curves(file.model) if has_curve else {}
         figure: Figure | None = _left_out_figure(file.model)
         lead, sections = _lead(file.model), _of_one(file.model, by_name, saved)
     else:
-        data, figure = figures.surfaces(file.model), None
+        figure = None
         shown = ("substance", "RMSEP, combined", "RMSEP, PLS on preprocessings")
         of_range = ("RMSEP of the range", "inside the intervals", "lowest", "highest")
         lead = [by_name["errors"].only(*shown, "best method", *of_range)]
-        sections = _of_several(file, by_name, saved, data)
+        sections = _of_several(file, by_name, saved)
     if "record" in by_name:
         sections.append(Section("record", "Record", [by_name["record"]]))
     if results:
         errors = [*([figure] if figure else []), *lead]
         sections = [Section("errors", "How far off estimates are", errors), *sections]
-        sections = [replace(one, folded=True) for one in sections]
+        sections = [replace(section, folded=True) for section in sections]
         lead, figure = [], None
     lead = [*lead, Note("All tables as an Excel workbook", link="calibration.xlsx")]
-    return Page(*titles, lead, sections, results, answer, figure, data, "geonode calibrate")
+    return Page(*titles, lead, sections, results, answer, figure, "geonode calibrate")
 
 
-def _results(file: CalibrationFile[Any]) -> list[Part]:
-    """What was found of unknowns, and whether controls and validation allow it."""
-    failed = [one for one in file.controls if not one.passed]
-    checks = [Statement(one.sentence(file.unit), False) for one in failed]
+def result_parts(file: CalibrationFile[Any]) -> list[Part]:
+    """Checks by controls and validations, corrections, and the estimates of unknowns."""
+    failed = [check for check in file.controls if not check.passed]
+    checks = [Statement(check.sentence(file.unit), False) for check in failed]
     if file.controls and not failed:
         checks = [Statement(f"{len(file.controls)} of {len(file.controls)} controls passed.", True)]
-    checks += [Statement(one.sentence(file.unit), not one.fails) for one in file.validations]
+    checks += [Statement(check.sentence(file.unit), not check.fails) for check in file.validations]
+    checks += [Statement(doubt, False) for doubt in file.doubts]
     if file.correction:
         checks.append(Statement(f"Estimates are {file.correction.sentence(file.unit)}."))
     unknowns = [brief_unknowns(file, ends=False)] if file.unknowns else []
@@ -75,12 +74,12 @@ def _results(file: CalibrationFile[Any]) -> list[Part]:
 
 
 def _unknown(tables: dict[str, Table], saved: Path) -> Section:
-    """What the calibration was used on, narrow enough for a page, and how to use it."""
+    """Tables of the spectra that the calibration was used on, and how to use it."""
     names = ("controls", "unknowns", "standards", "validated")
     used = [part for name in names if name in tables for part in tables[name].parts(2)]
     command: list[Part] = [
         "Estimate unknown spectra with the calibration file beside this page:",
-        Code(shlex.join(["geonode", "estimate", "unknown.csv", "--calibration", str(saved)])),
+        shlex.join(["geonode", "estimate", "unknown.csv", "--calibration", str(saved)]),
         "It gives estimates with intervals and remarks; --control checks samples of known "
         "concentration, and --out writes all of it with a record.",
     ]
@@ -108,43 +107,35 @@ def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[
     spectra = Section("spectra", "Spectra", [spectra_figure(model.series, drawn)])
     if model.calibration.curve is None:
         return [spectra, *always]
-    places, at = model.places, int((drawn < model.place).sum())
-    wavelength = Slider("wavelength", "wavelength", "curve", len(drawn) - 1, at)
-    low, high = places[[0, -1]].tolist()
-    start = float(f"{places[len(places) // 2]:.4g}")
-    unit = model.series.unit.removeprefix("1")
-    box = {"low": low, "high": high, "start": start, "unit": unit}
-    concentration = Slider("concentration", "concentration", "predicted", 1000, 500, box)
-    curve: list[Part] = [[wavelength], figures.curve(model), Note(name="curve-note")]
     standards = (
         "Where the predicted spectrum is least certain, and which share of its error, summed over "
         "the range, this standard should remove."
     )
-    predicted: list[Part] = [[concentration], figures.predicted(model)]
     return [
         spectra,
-        Section("curve", "Calibration curve", curve),
+        Section("curve", "Calibration curve", [figures.curve(model)]),
         *always,
-        Section("predicted", "Predicted spectrum at any concentration", predicted),
+        Section("predicted", "Predicted spectra", [figures.predicted(model)]),
         Section("next", "What to measure next", [standards, tables["next"]]),
     ]
 
 
 def _precise(model: OneSubstance) -> list[Part]:
-    """Standard error over the concentration, working ranges, and what wavelengths tell."""
-    found, unit = model.precision, model.series.unit
+    """Standard error over the concentration, working ranges, and the information at wavelengths."""
+    precision, unit = model.precision, model.series.unit
     parts: list[Part] = [
-        f"About {max(1, round(found.length))} concentrations can be told apart from the lowest "
-        "level to the highest.",
-        *(working_range_text(model, precision) for precision in model.working),
+        f"About {max(1, round(precision.length))} concentrations can be distinguished between the "
+        "lowest level and the highest.",
+        *(working_range_text(model, largest) for largest in model.working),
         figures.precision(model),
     ]
-    if blind := [f"{number(low)} to {quantity(high, unit)}" for low, high in found.blind]:
-        parts.append(f"Estimates tell little from {listed(blind)}.")
+    if blind := [f"{number(low)} to {quantity(high, unit)}" for low, high in precision.blind]:
+        parts.append(f"Estimates are vague from {listed(blind)}.")
     if places := model.telling:
         parts += [
-            f"The most telling wavelengths: {listed([model.at(place) for place in places])}. The "
-            "squares of what all tell add up to 1 / (standard error)² by the law of errors alone.",
+            f"The most informative wavelengths: {listed([model.at(place) for place in places])}. "
+            "The squares of the information of all add up to 1 / (standard error)² by the law of "
+            "errors alone.",
             figures.telling(model),
         ]
     return parts
@@ -152,27 +143,29 @@ def _precise(model: OneSubstance) -> list[Part]:
 
 def _left_out_figure(model: OneSubstance) -> Figure:
     """Estimates of left-out levels by geonode, and by the method used."""
-    found, levels = model.calibration, model.series.concentrations
+    calibration, levels = model.calibration, model.series.concentrations
     named = {
-        key: f"{NAMES[key]}, {percent(found.level)}% interval"
-        for key in reversed(with_geonode(found))
+        key: f"{NAMES[key]}, {percent(calibration.level)}% interval"
+        for key in reversed(with_geonode(calibration))
     }
-    estimates = {name: (found.left_out[key], found.sets[key]) for key, name in named.items()}
+    estimates = {
+        name: (calibration.left_out[key], calibration.sets[key]) for key, name in named.items()
+    }
     amount = labelled("concentration", model.series.unit)
     return figures.left_out("true", amount, levels, estimates, 60)
 
 
 def _lead(model: OneSubstance) -> list[Part]:
     """Errors of the methods, the one to use marked, limits, and remarks on the errors."""
-    found, limits, unit = model.calibration, model.limits, model.series.unit
-    methods = found.verdict.methods
-    scores = [one.scores for one in methods]
+    calibration, limits, unit = model.calibration, model.limits, model.series.unit
+    methods = calibration.verdict.methods
+    scores = [method.scores for method in methods]
     errors = [
-        Column("method", [one.name for one in methods]),
-        Column("median", [one.median_absolute_error for one in scores], unit, digits=2),
-        Column("% of range", [100 * one.median_error_of_range for one in scores], digits=2),
-        Column("RMSEP", [one.rmsep for one in scores], unit, digits=2),
-        Column("% of range", [100 * one.rmsep_of_range for one in scores], digits=2),
+        Column("method", [method.name for method in methods]),
+        Column("median", [method.median_absolute_error for method in scores], unit, digits=2),
+        Column("% of range", [100 * method.median_error_of_range for method in scores], digits=2),
+        Column("RMSEP", [method.rmsep for method in scores], unit, digits=2),
+        Column("% of range", [100 * method.rmsep_of_range for method in scores], digits=2),
     ]
     best = limits[0]
     of_limits = (
@@ -181,7 +174,7 @@ def _lead(model: OneSubstance) -> list[Part]:
         "below."
     )
     title = "Errors with every level (a concentration of standards) left out in turn (bold: used)"
-    used = [at for at, one in enumerate(methods) if one.key == found.method]
+    used = [at for at, method in enumerate(methods) if method.key == calibration.method]
     return [
         Table("errors", title, errors, frozenset(used)),
         of_limits,
@@ -190,37 +183,37 @@ def _lead(model: OneSubstance) -> list[Part]:
 
 
 def _remarks_on_errors(model: OneSubstance) -> str:
-    found = model.calibration
-    own, *others = (coverage_text(found.held(key)) for key in with_geonode(found))
-    said = f"The {percent(found.level)}% intervals of {model.method} contain {own} of the left-out "
-    said += "levels"
-    said += "".join(f", the sets of geonode {other}" for other in others) + "."
-    if ambiguous := sum(len(parts) > 1 for parts in found.sets.get("geonode", [])):
-        said += (
+    calibration = model.calibration
+    own, *others = (coverage_text(calibration.held(key)) for key in with_geonode(calibration))
+    remarks = f"The {percent(calibration.level)}% intervals of {model.method} contain {own} of the "
+    remarks += "left-out levels"
+    remarks += "".join(f", the sets of geonode {other}" for other in others) + "."
+    if ambiguous := sum(len(parts) > 1 for parts in calibration.sets.get("geonode", [])):
+        remarks += (
             f" For {ambiguous} level{'s' * (ambiguous > 1)} two or more concentrations fit; a "
             "diluted sample tells which."
         )
     if spans_decades(model.series.concentrations):
-        said += (
+        remarks += (
             " The levels span more than two decades, so these are the errors of the highest ones; "
             "the table of left-out levels has the relative errors of the low ones."
         )
-    return said
+    return remarks
 
 
 def _diagnostics(model: OneSubstance, tables: dict[str, Table]) -> list[Part]:
     """Regression vector, influence of the levels, and the choice of components."""
-    found, used = model.diagnostics, model.calibration.method
-    count = found.components
-    without = "" if found.key == used else f" ({model.method}, the method used, has none)"
+    diagnostics, used = model.diagnostics, model.calibration.method
+    count = diagnostics.components
+    without = "" if diagnostics.key == used else f" ({model.method}, the method used, has none)"
     return [
-        f"{NAMES[found.key]} with {count} component{'s' * (count != 1)}{without}. An estimate is "
-        "the mean level plus the product of regression vector and deviation from the mean "
-        "spectrum. The vector should be large where the substance absorbs, and smooth.",
+        f"{NAMES[diagnostics.key]} with {count} component{'s' * (count != 1)}{without}. An "
+        "estimate is the mean level plus the product of regression vector and deviation from the "
+        "mean spectrum. The vector should be large where the substance absorbs, and smooth.",
         figures.regression(model),
         "A level right of the dashed line is unlike the others along the components. One above "
-        "the other line has something that the components do not describe. The limits hold 95% of "
-        "normal samples.",
+        "the other line has something that the components do not describe. The limits contain 95% "
+        "of normal samples.",
         figures.influence(model),
         "Errors of left-out levels by number of components (dashed: the number used). The fewest "
         "from which the error no longer falls are safest.",
@@ -231,17 +224,19 @@ def _diagnostics(model: OneSubstance, tables: dict[str, Table]) -> list[Part]:
 
 def _of_substance(model: SeveralSubstances, place: int) -> list[Figure]:
     """Left-out estimates, errors of the methods, and the spectrum of one substance."""
-    found = model.calibration
-    sets = found.left_out_intervals(model.level)[:, place, None].tolist()
+    calibration = model.calibration
+    sets = calibration.left_out_intervals(model.level)[:, place, None].tolist()
     estimates = {
-        f"combined, {percent(model.level)}% interval": (found.left_out["combined"][:, place], sets),
-        "PLS on preprocessings": (found.left_out["preprocessed_pls"][:, place], None),
+        f"combined, {percent(model.level)}% interval": (
+            calibration.left_out["combined"][:, place],
+            sets,
+        ),
+        "PLS on preprocessings": (calibration.left_out["preprocessed_pls"][:, place], None),
     }
     true = model.series.amounts[:, place]
-    pure = [figures.pure_spectrum(model, place)] if found.surface else []
+    pure = [figures.pure_spectrum(model, place)] if calibration.surface else []
     return [
         figures.left_out(f"true_{place}", model.series.named[place], true, estimates, 36),
-        figures.rmsep_bars(model, place),
         *pure,
     ]
 
@@ -250,18 +245,16 @@ def _of_several(
     file: CalibrationFile[SeveralSubstances],
     tables: dict[str, Table],
     saved: Path,
-    data: dict[str, Any],
 ) -> list[Section]:
-    """Sections on several substances; `data` are those of their response surfaces."""
+    """Sections on several substances."""
     text = (
         "Signal that the response surface expects, with the other substances at their mean "
         "amounts; points are samples, which may have other amounts of them."
     )
     left_out = (
         "First: every sample is estimated by a calibration without its composition. Bars are "
-        "intervals; how wide they must be was found with these same samples. Second: errors of "
-        "these estimates by method (RMSEP); long bars are cut. Third: the change of the signal per "
-        "amount at the mean composition."
+        "intervals; how wide they must be was found with these same samples. Second: the change of "
+        "the signal per amount at the mean composition."
     )
     design = (
         "Amounts of the samples, and their convex hull: within it estimates are interpolated, "
@@ -277,11 +270,9 @@ def _of_several(
     ]
     pairs = [*combinations(range(len(file.series.substances)), 2)]
     surface, following = [], []
-    if data:
-        last = len(data["axis"]) - 1
-        wavelength = Slider("wavelength", "wavelength", "surface", last, data["start"])
+    if file.model.calibration.surface:
         drawn = SideBySide([figures.surface(file.model, *pair) for pair in pairs])
-        surface = [Section("surface", "Response surface", [text, [wavelength], drawn])]
+        surface = [Section("surface", "Response surface", [text, drawn])]
         following = [Section("next", "What to prepare next", [mixtures, tables["next"]])]
     designs = SideBySide([figures.design(file, *pair) for pair in pairs])
     return [

@@ -38,9 +38,11 @@ def tables(file: CalibrationFile[Any]) -> list[Table]:
     return [*results, *made, *(make(model) for make in rest)]
 
 
-def with_geonode(found: Calibration) -> list[str]:
+def with_geonode(calibration: Calibration) -> list[str]:
     """The method that estimates, and geonode beside it if it takes part."""
-    return [key for key in dict.fromkeys((found.method, "geonode")) if key in found.sets]
+    return [
+        key for key in dict.fromkeys((calibration.method, "geonode")) if key in calibration.sets
+    ]
 
 
 def limit_text(ends: tuple[float, float] | None, unit: str) -> str:
@@ -54,14 +56,14 @@ def limit_text(ends: tuple[float, float] | None, unit: str) -> str:
 
 def working_range_text(model: OneSubstance, precision: float) -> str:
     """Where the standard error is at most a share of the concentration, in words."""
-    found = model.precision.working_range(precision)
-    said = "nowhere"
-    if found is not None:
-        low, high = (number(end) for end in found)
-        said = (
-            f"from {low} to {quantity(found[1], model.series.unit)}" if low != high else "nowhere"
+    ends = model.precision.working_range(precision)
+    place = "nowhere"
+    if ends is not None:
+        low, high = (number(end) for end in ends)
+        place = (
+            f"from {low} to {quantity(ends[1], model.series.unit)}" if low != high else "nowhere"
         )
-    return f"The standard error is at most {precision:.0%} of the concentration {said}."
+    return f"The standard error is at most {precision:.0%} of the concentration {place}."
 
 
 def coverage_text(contained: Bool[np.ndarray, "level"]) -> str:
@@ -81,36 +83,14 @@ def _summary_table(file: CalibrationFile[Any]) -> Table:
 
 
 def _about_levels(file: CalibrationFile[OneSubstance]) -> dict[str, Cell]:
-    model, levels, unit = file.model, file.series.concentrations, file.unit
-    about: dict[str, Cell] = {
+    levels, unit = file.series.concentrations, file.unit
+    return {
         "unknowns by": file.method,
         "levels": len(levels),
         "lowest level": float(levels[0]),
         "highest level": float(levels[-1]),
         "unit of concentrations": unit.removeprefix("1"),
     }
-    within = f"left-out levels inside their {percent(model.calibration.level)}% intervals"
-    for key in with_geonode(model.calibration):
-        one = model.calibration.verdict.by_key(key)
-        inside = int(model.calibration.held(key).sum())
-        about |= {
-            f"{one.name}, median error of left-out levels": one.scores.median_absolute_error,
-            f"{one.name}, RMSEP of left-out levels": one.scores.rmsep,
-            f"{one.name}, RMSEP as share of the range": one.scores.rmsep_of_range,
-            f"{one.name}, {within}": inside,
-        }
-    about["concentrations that can be told apart"] = max(1, round(model.precision.length))
-    if places := model.telling:
-        about["most telling wavelengths"] = ", ".join(map(model.at, places))
-    for precision in model.working:
-        ends = model.precision.working_range(precision)
-        about[f"working range at {precision:.0%} standard error"] = [ends] if ends else "none"
-    about["wavelength of the straight line"] = float(file.series.axis[model.place])
-    best = model.recommended
-    about["limit of detection, recommended"] = limit_text(best.detection, unit)
-    about["limit of quantification, recommended"] = limit_text(best.quantification, unit)
-    detection = {one.method: limit_text(one.detection, unit) for one in model.limits[1:]}
-    return about | {f"limit of detection, {name}": said for name, said in detection.items()}
 
 
 def _about_samples(model: SeveralSubstances) -> dict[str, Cell]:
@@ -122,51 +102,55 @@ def _about_samples(model: SeveralSubstances) -> dict[str, Cell]:
 
 
 def _left_out_levels(model: OneSubstance) -> Table:
-    found, unit = model.calibration, model.series.unit
-    levels, key = found.concentrations, found.method
-    errors = found.left_out[key] - levels
+    calibration, unit = model.calibration, model.series.unit
+    levels, key = calibration.concentrations, calibration.method
+    errors = calibration.left_out[key] - levels
     relative = [
         error / level if level else None for error, level in np.column_stack([errors, levels])
     ]
     columns = [
         Column("level", levels, unit),
         Column("method", [model.method] * len(levels)),
-        *interval_columns([found.left_out[key], *_ends(found.sets[key])], unit, found.level),
+        *interval_columns(
+            [calibration.left_out[key], *_ends(calibration.sets[key])], unit, calibration.level
+        ),
         Column("error", errors, unit),
         Column("error relative to the level", relative),
-        Column("inside the interval", found.held(key)),
+        Column("inside the interval", calibration.held(key)),
     ]
-    if sets := found.sets.get("geonode"):
+    if sets := calibration.sets.get("geonode"):
         if key != "geonode":
-            numbers = [found.left_out["geonode"], *_ends(sets)]
-            columns += interval_columns(numbers, unit, found.level, "geonode ")
+            numbers = [calibration.left_out["geonode"], *_ends(sets)]
+            columns += interval_columns(numbers, unit, calibration.level, "geonode ")
         columns += [
-            Column("geonode ambiguous", [len(one) > 1 for one in sets]),
-            Column("inside the set of geonode", found.held("geonode")),
-            Column(f"geonode set{percent(found.level)}", sets, unit),
+            Column("geonode ambiguous", [len(parts) > 1 for parts in sets]),
+            Column("inside the set of geonode", calibration.held("geonode")),
+            Column(f"geonode set{percent(calibration.level)}", sets, unit),
         ]
-    title = f"Left-out levels, estimated by {model.method} with {percent(found.level)}% intervals"
+    title = (
+        f"Left-out levels, estimated by {model.method} with {percent(calibration.level)}% intervals"
+    )
     return Table("calibration", title, columns)
 
 
 def _ends(sets: Sequence[Sequence[tuple[float, float]]]) -> tuple[list[float], list[float]]:
     """Lowest and highest concentrations of sets."""
-    return [one[0][0] for one in sets], [one[-1][1] for one in sets]
+    return [parts[0][0] for parts in sets], [parts[-1][1] for parts in sets]
 
 
 def _compared(model: OneSubstance) -> Table:
     verdict, unit = model.calibration.verdict, model.series.unit
     methods = verdict.methods
-    scores = [one.scores for one in methods]
+    scores = [method.scores for method in methods]
     columns = [
-        Column("method", [one.name for one in methods]),
-        Column("use", [one.key == model.calibration.method for one in methods]),
-        Column("median error", [one.median_absolute_error for one in scores], unit),
-        Column("of the range", [one.median_error_of_range for one in scores]),
-        Column("RMSEP", [one.rmsep for one in scores], unit),
-        Column("RMSEP of the range", [one.rmsep_of_range for one in scores]),
-        Column("Q2", [one.q2 for one in scores]),
-        Column("beside the best single one", [verdict.beside_best(one) for one in methods]),
+        Column("method", [method.name for method in methods]),
+        Column("use", [method.key == model.calibration.method for method in methods]),
+        Column("median error", [score.median_absolute_error for score in scores], unit),
+        Column("of the range", [score.median_error_of_range for score in scores]),
+        Column("RMSEP", [score.rmsep for score in scores], unit),
+        Column("RMSEP of the range", [score.rmsep_of_range for score in scores]),
+        Column("Q2", [score.q2 for score in scores]),
+        Column("beside the best single one", [verdict.beside_best(method) for method in methods]),
     ]
     return Table("validation", "Methods, by levels that were left out", columns)
 
@@ -174,17 +158,17 @@ def _compared(model: OneSubstance) -> Table:
 def _by_every_method(model: OneSubstance) -> Table:
     verdict, unit = model.calibration.verdict, model.series.unit
     columns = [Column("level", verdict.levels, unit)]
-    columns += [Column(one.name, one.estimates, unit) for one in verdict.methods]
+    columns += [Column(method.name, method.estimates, unit) for method in verdict.methods]
     return Table("left_out", "Left-out levels, estimated by every method", columns)
 
 
 def _limits(model: OneSubstance) -> Table:
-    found, unit = model.limits, model.series.unit
+    limits, unit = model.limits, model.series.unit
     columns = [
-        Column("by", [one.method for one in found]),
-        Column("LOD", [_limit_cell(one.detection) for one in found], unit),
-        Column("LOQ", [_limit_cell(one.quantification) for one in found], unit),
-        Column("how, or why not", [one.said for one in found]),
+        Column("by", [limit.method for limit in limits]),
+        Column("LOD", [_limit_cell(limit.detection) for limit in limits], unit),
+        Column("LOQ", [_limit_cell(limit.quantification) for limit in limits], unit),
+        Column("how, or why not", [limit.said for limit in limits]),
     ]
     title = "Limits of detection (LOD) and of quantification (LOQ), the recommended ones first"
     return Table("limits", title, columns, frozenset({0}))
@@ -197,8 +181,8 @@ def _limit_cell(ends: tuple[float, float] | None) -> Cell:
 
 def _precision(model: OneSubstance) -> Table:
     """Precision profile."""
-    found, unit = model.precision, model.series.unit
-    at, errors = found.concentrations, found.standard_errors
+    profile, unit = model.precision, model.series.unit
+    at, errors = profile.concentrations, profile.standard_errors
     positive = np.where(at > 0, at, np.nan)
     columns = [
         Column("concentration", at, unit),
@@ -212,19 +196,19 @@ def _precision(model: OneSubstance) -> Table:
 
 def _influences(model: OneSubstance) -> Table:
     """Leverage and Q of every level."""
-    found, levels = model.diagnostics, model.series.concentrations
+    diagnostics, levels = model.diagnostics, model.series.concentrations
     columns = [
         Column("level", levels, model.series.unit),
-        Column("leverage", found.leverages),
-        Column("limit of leverage", [found.leverage_limit] * len(levels)),
-        Column("T2", found.t2(found.leverages)),
-        Column("limit of T2", [found.t2(found.leverage_limit)] * len(levels)),
-        Column("Q", found.residuals),
-        Column("limit of Q", [found.residual_limit] * len(levels)),
-        Column("inside both limits", found.inside),
+        Column("leverage", diagnostics.leverages),
+        Column("limit of leverage", [diagnostics.leverage_limit] * len(levels)),
+        Column("T2", diagnostics.t2(diagnostics.leverages)),
+        Column("limit of T2", [diagnostics.t2(diagnostics.leverage_limit)] * len(levels)),
+        Column("Q", diagnostics.residuals),
+        Column("limit of Q", [diagnostics.residual_limit] * len(levels)),
+        Column("inside both limits", diagnostics.inside),
     ]
-    count = found.components
-    used = f"{NAMES[found.key]}, {count} component{'s' * (count != 1)}"
+    count = diagnostics.components
+    used = f"{NAMES[diagnostics.key]}, {count} component{'s' * (count != 1)}"
     return Table("samples", f"Levels by {used}: 95% limits", columns)
 
 
@@ -240,11 +224,11 @@ def _errors_by_components(model: OneSubstance) -> Table:
 
 def _regression_vector(model: OneSubstance) -> Table:
     """Regression vector with the mean spectrum."""
-    series, found = model.series, model.diagnostics
+    series, diagnostics = model.series, model.diagnostics
     columns = [
         Column(series.axis_label, series.axis),
         Column(f"mean {series.signal_label}", series.signal.mean(axis=0)),
-        Column(f"regression vector of {NAMES[found.key]}", found.vector),
+        Column(f"regression vector of {NAMES[diagnostics.key]}", diagnostics.vector),
     ]
     return Table("regression", "Regression vector", columns)
 
@@ -252,7 +236,9 @@ def _regression_vector(model: OneSubstance) -> Table:
 def _scan_spectra(model: OneSubstance) -> Table:
     """Every scan of the series, as it was calibrated with."""
     series, (level, scans) = model.series, model.scans
-    names = [quantity(float(one), model.series.unit, 6) for one in series.concentrations[level]]
+    names = [
+        quantity(float(amount), model.series.unit, 6) for amount in series.concentrations[level]
+    ]
     order = np.argsort(level, kind="stable")
     columns = [Column(series.axis_label, series.axis)]
     columns += [Column(names[at], scans[at]) for at in order]
@@ -303,27 +289,27 @@ def _next_mixtures(surface: ForwardModel, model: SeveralSubstances) -> Table:
     return _next("Mixtures to prepare next", model, propose_mixtures(surface, PROPOSALS))
 
 
-def _next(title: str, model: OneSubstance | SeveralSubstances, found: list[Proposal]) -> Table:
-    amounts = zip(*(one.amounts for one in found), strict=True)
-    errors = [one.expected_error for one in found]
+def _next(title: str, model: OneSubstance | SeveralSubstances, proposals: list[Proposal]) -> Table:
+    amounts = zip(*(proposal.amounts for proposal in proposals), strict=True)
+    errors = [proposal.expected_error for proposal in proposals]
     columns = [
-        *(Column(*one) for one in zip(model.series.named, amounts, strict=True)),
+        *(Column(*amount) for amount in zip(model.series.named, amounts, strict=True)),
         Column("expected error of the signal there", errors, model.series.labels["signal_unit"]),
-        Column("share of the error removed", [one.gain for one in found]),
+        Column("share of the error removed", [proposal.gain for proposal in proposals]),
     ]
     return Table("next", title, columns)
 
 
 def errors_table(model: SeveralSubstances) -> Table:
     """Errors of all methods, the combined one first, by substance."""
-    found, design = model.calibration, model.calibration.design
-    ends, amounts = found.left_out_intervals(model.level), model.series.amounts
+    calibration, design = model.calibration, model.calibration.design
+    ends, amounts = calibration.left_out_intervals(model.level), model.series.amounts
     inside = ((ends[..., 0] <= amounts) & (amounts <= ends[..., 1])).sum(axis=0)
     columns = [
         Column("substance", model.series.named),
-        *(Column(f"RMSEP, {COMPARED[key]}", one) for key, one in found.rmsep.items()),
-        Column("best method", [COMPARED[key] for key in found.verdict]),
-        Column("its weight", found.weights.max(axis=0)),
+        *(Column(f"RMSEP, {COMPARED[key]}", errors) for key, errors in calibration.rmsep.items()),
+        Column("best method", [COMPARED[key] for key in calibration.verdict]),
+        Column("its weight", calibration.weights.max(axis=0)),
         Column("RMSEP of the range", model.of_range),
         Column("inside the intervals", [f"{count} of {len(design.amounts)}" for count in inside]),
         Column("lowest", design.low),
@@ -333,18 +319,18 @@ def errors_table(model: SeveralSubstances) -> Table:
 
 
 def _left_out_samples(model: SeveralSubstances) -> Table:
-    found, series, names = model.calibration, model.series, ends_called(model.level)
-    intervals = found.left_out_intervals(model.level)
+    calibration, series, names = model.calibration, model.series, ends_called(model.level)
+    intervals = calibration.left_out_intervals(model.level)
     columns = [Column("sample", series.samples)]
     for place, (name, unit) in enumerate(zip(series.substances, series.units, strict=True)):
         numbers = {
             "measured": series.amounts[:, place],
-            "estimated": found.left_out["combined"][:, place],
+            "estimated": calibration.left_out["combined"][:, place],
             **dict(zip(names, intervals[:, place].T, strict=True)),
         } | {
-            f"by {COMPARED[key]}": found.left_out[key][:, place]
+            f"by {COMPARED[key]}": calibration.left_out[key][:, place]
             for key in ("geonode", "preprocessed_pls", "reweighted_pls")
-            if key in found.left_out
+            if key in calibration.left_out
         }
         columns += [
             Column(f"{name} {what}", values, unit, group=name) for what, values in numbers.items()

@@ -1,4 +1,4 @@
-"""What the report shows: artifacts, metrics and tables of one run."""
+"""Content of the report: artifacts, metrics and tables of one run."""
 
 import math
 from dataclasses import dataclass
@@ -85,13 +85,13 @@ class Report:
             MissingArtifactError, CorruptArtifactError: an input is absent or damaged.
             ArtifactError: an input is of another run than the others.
         """
-        found = {name: read_json(metrics / f"{name}.json") for name in REQUIRED}
-        found["device"] = read_json(device)
+        contents = {name: read_json(metrics / f"{name}.json") for name in REQUIRED}
+        contents["device"] = read_json(device)
         series = read_series(spectra)
         names = level_names(series.concentrations)
-        if list(found["validate"].get("folds", ())) != names:
+        if list(contents["validate"].get("folds", ())) != names:
             raise _of_another_run(metrics / "validate.json", "its folds are not the levels")
-        kappas = [*found["metric"].get("chart_kappa", {}).values()]
+        kappas = [*contents["metric"].get("chart_kappa", {}).values()]
         if len(kappas) != len(names) + 1:
             raise _of_another_run(metrics / "metric.json", "its folds are not those of the levels")
         kappa = math.inf if kappas[-1] is None else kappas[-1]
@@ -104,7 +104,7 @@ class Report:
             raise _of_another_run(plots / "predictions.csv", reason)
         *_, band = predictions
         shape, columns = series.signal.shape, ("predicted", band)
-        predicted, half_width = (predictions[one].to_numpy().reshape(shape) for one in columns)
+        predicted, half_width = (predictions[name].to_numpy().reshape(shape) for name in columns)
         return cls(
             source,
             series,
@@ -116,7 +116,7 @@ class Report:
             _read_paths(geodesics, series, chart, names),
             _read_table(plots / "posterior.csv", "level", "concentration", "density"),
             _read_table(plots / "metric_posterior.csv", "concentration", "sqrt_g", "deviation"),
-            found,
+            contents,
         )
 
     @property
@@ -143,7 +143,7 @@ class Report:
             "low": self.predicted - self.half_width,
             "high": self.predicted + self.half_width,
         }
-        values = {name: one[:, at] for name, one in columns.items()}
+        values = {name: rows[:, at] for name, rows in columns.items()}
         return pd.DataFrame(by_level(self.names, {"wavelength": self.series.axis[at]}, values))
 
 

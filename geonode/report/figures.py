@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from geonode.report.data import FLAT, Report, edges
+from geonode.report.data import FLAT, Report
 from geonode.report.kit import (
     INK,
     MODEL,
@@ -18,14 +18,13 @@ from geonode.report.kit import (
     SHADE,
     Figure,
     band_layers,
-    by_level,
     choice,
     concentration,
+    heading,
     keyed,
     level_colours,
     marks,
     per,
-    sample,
     wrapped,
     x_axis,
     y_axis,
@@ -34,7 +33,6 @@ from geonode.report.kit import (
 from geonode.spectra.series import labelled
 from geonode.wording import number, quantity
 
-ERROR_COLUMNS = 150
 NEGLIGIBLE = 1e-4
 """Density below which a posterior is not drawn, relative to the largest."""
 
@@ -45,10 +43,9 @@ CLIPPED = 99.0
 def folds_figure(report: Report) -> Figure:
     """Measured and predicted spectrum of a left-out level, with a band."""
     notes = {name: _fold_note(report, name) for name in report.names}
-    chosen = f"({json.dumps(notes, ensure_ascii=False)})[left_out]"
     chart = (
         _spectrum_chart(report)
-        .properties(title=alt.TitleParams(text=alt.ExprRef(chosen)))
+        .properties(title=heading(notes, "left_out"))
         .add_params(_level_choice(report, "left_out", "left out"), zoom())
         .transform_filter("datum.level == left_out")
     )
@@ -88,7 +85,7 @@ def _spectrum_chart(report: Report, **legend: Any) -> Any:
 
 
 def _fold_note(report: Report, name: str) -> list[str]:
-    """What is said above the figure of a left-out level, in lines."""
+    """Lines above the figure of a left-out level."""
     scores, unit = report.scores["folds"][name], report.series.labels["signal_unit"]
     rmse, largest = (quantity(scores.get(key), unit) for key in ("rmse", "max_error"))
     outside = ", extrapolated" if name in (report.names[0], report.names[-1]) else ""
@@ -104,25 +101,6 @@ def _level_choice(
     names = among or report.names
     options = {level: f"{level} {report.series.unit}" for level in names}
     return choice(name, label, options, names[start])
-
-
-def error_figure(report: Report) -> Figure:
-    """Error by wavelength and left-out level."""
-    series = report.series
-    at = sample(len(series.axis), ERROR_COLUMNS)
-    error = (report.predicted - series.signal)[:, at]
-    left, right = edges(series.axis[at])
-    rows = by_level(report.names, {"left": left, "right": right}, {"value": error})
-    chart = marks(
-        "rect",
-        x_axis("left", series.axis_label),
-        alt.X2("right"),
-        alt.Y("level", type="nominal").title(f"left out ({report.series.unit})").sort(None),
-        _around_zero(error, f"predicted − measured, {series.signal_label}"),
-    )
-    what = "error by wavelength and left-out level"
-    height = round(min(40 + 22 * len(report.names), 480))
-    return Figure("error", what, chart, {"error": rows}, height)
 
 
 def _around_zero(values: Float[np.ndarray, "..."], title: str) -> alt.Fill:
@@ -199,7 +177,7 @@ def posterior_figure(report: Report) -> Figure:
         for low, high in (estimated.get(name) or {}).get("set90") or []
     ]
     label, chosen = labelled("concentration", unit), "datum.level == left_out"
-    at, start = (concentration(alt.X, one, label, levels) for one in ("concentration", "low"))
+    at, start = (concentration(alt.X, column, label, levels) for column in ("concentration", "low"))
     density = y_axis("density", per("density", unit), zero=True)
     part = keyed({"density": MODEL, "90% set": SECOND, "true concentration": INK})
     ends = (start, alt.X2("high"), alt.YDatum(0))

@@ -1,7 +1,7 @@
 """One kit of charts for pages and for PNG files: Vega-Lite, written through Altair.
 
-Colours are those of Okabe and Ito, Color Universal Design (2008), and viridis: both can be told
-apart by colour-blind readers.
+Colours are those of Okabe and Ito, Color Universal Design (2008), and viridis: colour-blind
+readers can distinguish them.
 """
 
 import base64
@@ -9,7 +9,7 @@ import gzip
 import json
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -83,13 +83,13 @@ class Figure:
     """Of Altair; its data are the tables."""
     tables: dict[str, Any]
     """Tables, or columns by name, the first for layers that name none; plain words are names of
-    columns, because Vega reads others as paths. A script of the page may replace them."""
+    columns, because Vega reads others as paths."""
     height: int = 360
     """Of the plot in a page (CSS pixels), which gives it its width."""
 
     def to_json(self) -> str:
         """Specification in Vega-Lite for a page."""
-        size = {"width": "container", "height": self.height}
+        size = {"width": "container", "height": self.height, "description": self.description}
         return json.dumps(self._specification() | size, allow_nan=False, separators=(",", ":"))
 
     def save_png(self, path: Path) -> None:
@@ -116,6 +116,8 @@ def _plain_rows(table: Any) -> list[dict[str, Any]]:
 
 
 def _drawn(value: Any) -> Any:
+    if isinstance(value, list):
+        return [*map(_drawn, value)]
     if not isinstance(value, float):
         return value
     return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
@@ -271,6 +273,36 @@ def choice(name: str, label: str, options: dict[str, str], start: str) -> alt.Pa
     return alt.param(name=name, value=start, bind=listed)
 
 
+def heading(lines: Mapping[str, list[str]] | list[list[str]], chosen: str) -> alt.TitleParams:
+    """Title of a chart, in lines, by the value of a parameter."""
+    texts = json.dumps(lines, ensure_ascii=False)
+    return alt.TitleParams(text=alt.ExprRef(f"({texts})[{chosen}]"))
+
+
+def sliding(chart: Any, name: str, label: str, notes: list[list[str]], start: int) -> Any:
+    """A chart with a slider over places from 0 on, and the note of the place as its title."""
+    track = alt.binding_range(min=0, max=len(notes) - 1, step=1, name=f"{label} ")
+    place = alt.param(name=name, value=start, bind=track)
+    return chart.properties(title=heading(notes, name)).add_params(place)
+
+
+def unfolded(
+    chart: Any, place: str, along: str, values: Float[np.ndarray, "value"], *columns: str
+) -> Any:
+    """A chart of the row at a place of a slider, whose columns have lists: one row a value.
+
+    Args:
+        chart: what is drawn of these rows.
+        place: name of the slider; rows have theirs in the column `at`.
+        along: a column of the values that the lists belong to.
+        values: these values.
+        columns: names of the lists.
+    """
+    texts = json.dumps([*map(_drawn, values.tolist())])
+    chart = chart.transform_filter(f"datum.at == {place}")
+    return chart.transform_calculate(**{along: texts}).transform_flatten([along, *columns])
+
+
 def zoom() -> alt.Parameter:
     """Zoom with Alt and the wheel, move by dragging, return by a double click."""
     return alt.selection_interval(bind="scales", zoom="wheel![event.altKey]")
@@ -288,9 +320,9 @@ def by_level(
         along: columns that are the same for every level, by name.
         values: other columns.
     """
-    (count,) = {len(one) for one in along.values()}
-    columns = {name: np.tile(one, len(names)) for name, one in along.items()}
-    columns |= {name: one.ravel() for name, one in values.items()}
+    (count,) = {len(column) for column in along.values()}
+    columns = {name: np.tile(column, len(names)) for name, column in along.items()}
+    columns |= {name: column.ravel() for name, column in values.items()}
     return {"level": np.repeat(names, count), **columns}
 
 

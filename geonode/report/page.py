@@ -6,15 +6,13 @@ One template lays out its sections and escapes every text.
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from geonode.report.kit import Figure, compressed, library
-from geonode.storage.document import plain
 from geonode.storage.table import SHOWN, Cell, Column, Table, cell_text
 from geonode.wording import quantity
 
@@ -37,9 +35,7 @@ class Statement:
 class Note:
     """A remark in small print."""
 
-    text: str = ""
-    name: str = ""
-    """Of the element, if the script of the page writes the text."""
+    text: str
     link: str = ""
     """A file beside the page."""
 
@@ -52,30 +48,8 @@ class SideBySide:
     title: str = ""
 
 
-@dataclass(frozen=True)
-class Slider:
-    """A slider for figures that the script of the page draws again."""
-
-    name: str
-    label: str
-    figures: str
-    """How their names begin."""
-    last: int
-    """It counts from 0 to this."""
-    start: int
-    box: dict[str, Any] = field(default_factory=dict)
-    """A field for the number itself: its low, high and start, and its unit."""
-
-
-@dataclass(frozen=True)
-class Code:
-    """A line to be typed."""
-
-    line: str
-
-
-Part = str | Table | Figure | SideBySide | Note | Code | list[Statement] | list[Slider]
-"""What a section has: paragraphs, tables, figures, and what goes with them."""
+Part = str | Table | Figure | SideBySide | Note | list[Statement]
+"""Part of a section: paragraphs, tables, figures, and remarks."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +60,7 @@ class Section:
     title: str
     parts: Sequence[Part]
     folded: bool = False
-    """Whether a reader opens it first; on paper it is open."""
+    """True where a reader opens it first; on paper it is open."""
 
 
 @dataclass(frozen=True)
@@ -109,37 +83,39 @@ class Page:
     """The result in large letters; the lead stands beside or below it."""
     figure: Figure | None = None
     """A figure beside the lead."""
-    data: dict[str, Any] = field(default_factory=dict)
-    """What the script of the page needs, in types of JSON and NumPy."""
     generator: str = ""
     """Command that made the page."""
 
     def html(self) -> str:
         """The page as text."""
-        script = _asset("page.js")
-        return _template().render(
+        script, template = asset("page.js"), templates().get_template("page.html")
+        return template.render(
             page=self,
-            most_rows=MOST_ROWS,
             policy=_policy(library(), script),
-            style=_asset("page.css"),
+            style=asset("page.css"),
             library=compressed(library()),
             script=script,
-            data=plain(self.data),
         )
 
 
 @cache
-def _template() -> Template:
-    """The template of all pages."""
+def templates() -> Environment:
+    """Environment of all templates, which escapes; `parts.html` shows parts of pages."""
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        loader=FunctionLoader(asset),
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
     )
     environment.filters |= {"kind": _kind, "rows": _texts}
     environment.filters["specification"] = lambda figure: compressed(figure.to_json())
-    return environment.from_string(_asset("page.html"))
+    environment.globals["most_rows"] = MOST_ROWS
+    return environment
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Text of a template, style or script of this package."""
     return files("geonode.report").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -153,7 +129,7 @@ def _policy(*scripts: str) -> str:
 
 
 def _kind(part: Part) -> str:
-    """What the template calls a part."""
+    """Name of a part in the template."""
     first = part[0] if isinstance(part, list) else part
     return type(first).__name__.lower()
 

@@ -1,12 +1,11 @@
 """The report of a run: its sections, in order."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from geonode.report.data import Report
 from geonode.report.figures import (
-    error_figure,
     folds_figure,
     map_figures,
     metric_figure,
@@ -16,13 +15,23 @@ from geonode.report.figures import (
 from geonode.report.kit import spectra_figure
 from geonode.report.page import Page, Part, Section, Statement
 from geonode.spectra.chart import Chart
+from geonode.spectra.series import labelled
 from geonode.storage.table import Column, Table
 from geonode.wording import difference, listed, number, quantity, share, signed
 
-WHERE = (
-    "Where predictions are too high (red) and too low (blue), one row for every level left out. "
-    "The colours saturate at the largest 1 % of errors."
+AVERAGED = (
+    "The measured spectrum of every level, averaged over its scans. Another batch, instrument or "
+    "day may differ from this series; how far was not measured."
 )
+
+
+OVERALL = {"rmse": "RMSE", "q2": "Q²", "pooled_r2": "pooled R²"}
+OVERALL |= {"interior_pooled_r2": "interior R²"}
+OF_LEVELS = {"r2": "R²", "rmse": "RMSE", "mae": "mean error", "max_error": "largest error"}
+OF_LEVELS |= {"pearson": "correlation"}
+OF_KINDS = {"posterior": "RMSE, posterior alone", "path": "RMSE, paths alone"}
+OF_KINDS |= {"weight_of_paths": "weight of the paths"}
+"""Titles of scores by their keys in metrics: of all levels, of one, and of the predictors."""
 
 
 def report_page(report: Report) -> Page:
@@ -35,15 +44,13 @@ def report_page(report: Report) -> Page:
         _series_facts(report),
     ]
     sections = [
-        Section("data", "The data", _data(report)),
+        Section("data", "The data", [AVERAGED, spectra_figure(report.series, report.drawn)]),
         Section("folds", "Leave one out", _folds(report)),
-        Section("errors", "Error by wavelength", [WHERE, error_figure(report)]),
         Section("scores", "Scores beside those of simple methods", _scores_of_methods(report)),
         Section("geometry", "Metric and Christoffel symbol", _geometry(report)),
         Section("geodesics", "Geodesics", _paths(report)),
         Section("posterior", "Concentration of every left-out spectrum", _posterior(report)),
         Section("device", "Device", _device(report)),
-        Section("unmeasured", "What was not measured", [_unmeasured(report)]),
     ]
     heading = f"{report.source}: every spectrum predicted from the others"
     return Page(f"{report.source}: leave-one-out report", heading, lead, sections)
@@ -51,7 +58,8 @@ def report_page(report: Report) -> Page:
 
 def _series_facts(report: Report) -> Table:
     series, unit = report.series, report.series.unit
-    axis_unit = series.labels["axis_unit"]
+    axis_unit, signal_unit = series.labels["axis_unit"], series.labels["signal_unit"]
+    about = report.metrics["spectra"]
     low, high = (quantity(end, axis_unit, 4) for end in series.axis[[0, -1]].tolist())
     facts = [
         ("source", report.source),
@@ -59,7 +67,10 @@ def _series_facts(report: Report) -> Table:
         ("axis", f"{series.labels['axis'].replace('_', ' ')}, {low} to {high}"),
         ("wavelengths", number(len(series.axis))),
         ("spectra", series.signal_label),
-        ("scans", number(report.metrics["spectra"].get("scans"))),
+        ("scans", number(about.get("scans"))),
+        ("noise of one scan", quantity(about.get("replicate_noise"), signal_unit)),
+        ("wavelengths left out", number(about.get("masked_wavelengths") or 0)),
+        ("wavelengths where the signal rises and falls", share(about.get("non_monotonic_share"))),
         ("chart of concentration", _chart_text(series.chart, unit)),
         ("chart of the learned metric", _chart_text(report.chart, unit)),
     ]
@@ -81,7 +92,7 @@ def _statements(report: Report) -> list[Statement]:
     ratio = max(rmse, best) / min(rmse, best) if min(rmse, best) > 0 else None
     size = "smaller" if rmse < best else "larger"
     compared = "the same" if rmse == best else f"{size} by a factor of {number(ratio)}"
-    found = [
+    statements = [
         Statement(
             f"Q² is {number(scores.get('q2'))}: 1 for perfect predictions, 0 for the mean of the "
             f"other spectra. Pooled R² is {number(scores.get('pooled_r2'))} over all levels and "
@@ -97,7 +108,7 @@ def _statements(report: Report) -> list[Statement]:
     ]
     skill = scores.get("skill")
     if skill is not None:
-        found.append(
+        statements.append(
             Statement(
                 f"Skill is {number(skill)}: the error is {share(abs(skill))} "
                 f"{'smaller' if skill > 0 else 'larger'} than that of the simple method that would "
@@ -106,50 +117,30 @@ def _statements(report: Report) -> list[Statement]:
                 *_comparison(-skill, 0.0),
             )
         )
-    held = (scores.get("coverage") or {}).get("90")
-    if held is None:
-        said = "No intervals were calibrated: how far to trust a prediction is not known."
-        return [*found, Statement(said)]
-    good = held["all"] >= 0.9
+    coverage = (scores.get("coverage") or {}).get("90")
+    if coverage is None:
+        absent = "No intervals were calibrated: how far to trust a prediction is not known."
+        return [*statements, Statement(absent)]
+    good = coverage["all"] >= 0.9
     sentence = (
-        f"The 90% intervals hold {share(held['all'])} of the measured points "
-        f"({share(held['interior'])} between the ends, {share(held['ends'])} at the two ends); "
-        f"on average they are ±{quantity(held['half_width'], unit)} wide."
+        f"The 90% intervals contain {share(coverage['all'])} of the measured points "
+        f"({share(coverage['interior'])} between the ends, {share(coverage['ends'])} at the two "
+        f"ends); on average they are ±{quantity(coverage['half_width'], unit)} wide."
     )
-    return [*found, Statement(sentence, good, "As promised." if good else "Less than promised.")]
+    word = "As promised." if good else "Less than promised."
+    return [*statements, Statement(sentence, good, word)]
 
 
 def _comparison(error: float, other: float) -> tuple[bool | None, str]:
-    """Whether an error is smaller than another, and the word for it."""
+    """True where an error is smaller than another, and the word for it."""
     if error == other:
         return None, "Equal."
     return (True, "Better.") if error < other else (False, "Worse.")
 
 
-def _data(report: Report) -> list[Part]:
-    about, count, shown = report.metrics["spectra"], len(report.series.axis), len(report.drawn)
-    told = ["The measured spectrum of every level, averaged over its scans."]
-    if shown < count:
-        told.append(f"{number(shown)} of {number(count)} points are drawn.")
-    if (noise := about.get("replicate_noise")) is None:
-        told.append("No level was scanned twice, so the noise of a scan is not known.")
-    else:
-        said = quantity(noise, report.series.labels["signal_unit"])
-        told.append(
-            f"Scans of one level differ by {said} (standard deviation of one scan): a smaller "
-            "error cannot be told from noise."
-        )
-    if (turning := about.get("non_monotonic_share")) is not None:
-        told.append(
-            f"At {share(turning)} of the wavelengths the signal both rises and falls with "
-            "concentration, by more than its noise."
-        )
-    return [" ".join(told), spectra_figure(report.series, report.drawn)]
-
-
 def _folds(report: Report) -> list[Part]:
     promise = (
-        "the shaded band should hold the measured line at nine of ten wavelengths"
+        "the shaded band should contain the measured line at nine of ten wavelengths"
         if report.band == "90% interval"
         else f"the shaded band is the {report.band} of the members and promises nothing"
     )
@@ -170,11 +161,11 @@ def _scores_of_methods(report: Report) -> list[Part]:
     if scores.get("published_method"):
         methods.append(("published method: perceptrons on paths", scores["published_method"]))
     methods.sort(key=lambda method: float(f"{method[1]['rmse']:.9g}"))  # equals as they were
-    place = next(place for place, (_, found) in enumerate(methods) if found is scores)
-    better = sum(found["rmse"] < scores["rmse"] for found in baselines.values())
+    place = next(place for place, (_, score) in enumerate(methods) if score is scores)
+    better = sum(score["rmse"] < scores["rmse"] for score in baselines.values())
     names = Column("method", [name.replace("_", " ") for name, _ in methods])
-    columns = [names, *_score_columns([found for _, found in methods], unit)]
-    parts: list[Part] = [
+    columns = [names, *_columns([score for _, score in methods], OVERALL, unit)]
+    return [
         "Every method predicted every level from the others: the smaller the RMSE and the nearer "
         "Q² and R² are to 1, the better. Q² is 0 for the mean of the other spectra; R² flatters "
         f"where all spectra have one shape. {number(better) if better else 'None'} of "
@@ -183,47 +174,33 @@ def _scores_of_methods(report: Report) -> list[Part]:
         Table("methods", "all levels, smallest error first", columns, frozenset({place})),
         _scores_of_levels(report),
     ]
-    if bands := scores.get("bands"):
-        title = f"parts of the axis ({report.series.labels['axis_unit']})"
-        columns = [Column("part", [*bands]), *_score_columns([*bands.values()], unit)]
-        parts.append(Table("parts", title, columns))
-    return parts
 
 
-def _score_columns(found: list[Mapping[str, float | None]], unit: str) -> list[Column]:
-    """RMSE, Q², pooled and interior R². Q² of the mean is 0 but for rounding, and shown as 0."""
-    columns = [Column("RMSE", [number(one.get("rmse")) for one in found], unit)]
-    ratios = {"Q²": "q2", "pooled R²": "pooled_r2", "interior R²": "interior_pooled_r2"}
-    for name, key in ratios.items():
-        values = (one.get(key) for one in found)
-        rounded = (None if value is None else round(value, 9) for value in values)
-        columns.append(Column(name, [*map(number, rounded)]))
-    return columns
+def _columns(
+    rows: Sequence[Mapping[str, float | None]], titles: dict[str, str], unit: str
+) -> list[Column]:
+    """Scores by key. Q² of the mean is 0 but for rounding, and shown as 0."""
+
+    def text(key: str, score: float | None) -> str:
+        return number(0.0 if key in OVERALL and abs(score or 1.0) < 1e-9 else score)
+
+    units = dict.fromkeys(("rmse", "mae", "max_error", "posterior", "path"), unit)
+    return [
+        Column(title, [text(key, row.get(key)) for row in rows], units.get(key, "1"))
+        for key, title in titles.items()
+    ]
 
 
 def _scores_of_levels(report: Report) -> Table:
     """Scores of every level; undefined where a measured spectrum varies too little for them."""
     folds, unit = report.scores["folds"], report.series.labels["signal_unit"]
-    columns = [Column("left out", [f"{name} {report.series.unit}" for name in folds])]
-    columns += [
-        Column(name, [number(fold.get(key)) for fold in folds.values()], unit_of_score)
-        for key, name, unit_of_score in (
-            ("r2", "R²", "1"),
-            ("rmse", "RMSE", unit),
-            ("mae", "mean error", unit),
-            ("max_error", "largest error", unit),
-            ("pearson", "correlation", "1"),
-            ("peak_position_error", "peak moved by", report.series.labels["axis_unit"]),
-        )
-    ]
+    moved = labelled("peak moved by", report.series.labels["axis_unit"])
+    titles = OF_LEVELS | {"peak_position_error": moved}
     kinds = [report.scores["kinds"][name] for name in folds]
+    columns = [Column("left out", [f"{name} {report.series.unit}" for name in folds])]
+    columns += _columns([*folds.values()], titles, unit)
     if {"posterior", "path"} <= kinds[0].keys():
-        columns += [
-            Column(f"RMSE, {name} alone", [number(one[kind]) for one in kinds], unit)
-            for kind, name in (("posterior", "posterior"), ("path", "paths"))
-        ]
-        weights = [share(one["weight_of_paths"]) for one in kinds]
-        columns.append(Column("weight of the paths", weights))
+        columns += _columns(kinds, OF_KINDS, unit)
     return Table("levels", "geonode, every left-out level", columns)
 
 
@@ -261,10 +238,16 @@ def _paths(report: Report) -> list[Part]:
             "No trajectories are stored: set geodesics.time_points in the parameters to the "
             "number of points wanted (11, say) and run the pipeline again."
         ]
+    counts = report.metrics["geodesics"]
+    solved, checked, lost = (
+        number(counts.get(key) or 0) for key in ("geodesics", "checked_on_network", "unconverged")
+    )
     return [
         "Concentration along the shortest path between two levels, at some wavelengths: the "
         "further a line is from the dashed one, the more the metric bends it.",
         paths_figure(report, report.paths),
+        f"{lost} of {solved} geodesics miss their target by more than the tolerance; {checked} "
+        "were integrated again on the network itself, the others checked on the grid alone.",
     ]
 
 
@@ -288,28 +271,30 @@ def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
     sentence = (
         "The most probable concentration is off by "
         f"{quantity(estimation.get('median_absolute_error'), unit)} (median) and "
-        f"{quantity(estimation.get('mean_absolute_error'), unit)} (mean); the 90% sets hold the "
+        f"{quantity(estimation.get('mean_absolute_error'), unit)} (mean); the 90% sets contain the "
         f"true value of {share(estimation.get('coverage90'))} of the levels. A p-value below 0.01 "
         "means that the spectrum resembles none that geonode expects."
     )
     if calibrations := report.scores.get("calibrations"):
         by = [
-            f"{name.replace('_', ' ')} {quantity(found.get('median_absolute_error'), unit)}"
-            for name, found in calibrations.items()
+            f"{name.replace('_', ' ')} {quantity(score.get('median_absolute_error'), unit)}"
+            for name, score in calibrations.items()
         ]
         sentence += f" Classical calibrations are off by (median) {listed(by)}."
     true = dict(zip(report.names, report.series.concentrations.tolist(), strict=True))
-    found = {name: of for name, of in (estimation.get("levels") or {}).items() if name in true}
-    away = [difference(of.get("mode"), true[name]) for name, of in found.items()]
-    sets = [of.get("set90") or [] for of in found.values()]
+    levels = {
+        name: level for name, level in (estimation.get("levels") or {}).items() if name in true
+    }
+    away = [difference(level.get("mode"), true[name]) for name, level in levels.items()]
+    sets = [level.get("set90") or [] for level in levels.values()]
     columns = [
-        Column("true", [f"{name} {unit}" for name in found]),
-        Column("most probable", [number(of.get("mode")) for of in found.values()]),
-        Column("mean", [number(of.get("mean")) for of in found.values()]),
-        Column("error", [signed(one, "1") for one in away]),
-        Column("90% set", [one or "undefined" for one in sets], digits=3),
-        Column("several parts", [of.get("disconnected", "undefined") for of in found.values()]),
-        Column("p-value", [number(of.get("p_value"), 2) for of in found.values()]),
+        Column("true", [f"{name} {unit}" for name in levels]),
+        Column("most probable", [number(level.get("mode")) for level in levels.values()]),
+        Column("mean", [number(level.get("mean")) for level in levels.values()]),
+        Column("error", [signed(error, "1") for error in away]),
+        Column("90% set", [parts or "undefined" for parts in sets], digits=3),
+        Column("several parts", [level.get("disconnected") for level in levels.values()]),
+        Column("p-value", [number(level.get("p_value"), 2) for level in levels.values()]),
     ]
     return [sentence, Table("concentrations", f"concentrations ({unit})", columns)]
 
@@ -319,35 +304,3 @@ def _device(report: Report) -> list[Part]:
     facts = [(key, str(described.get(key))) for key in ("device", "name", "training", "geometry")]
     about = "What ran the pipeline, and its precision; metrics/benchmark.json has times and memory."
     return [about, Table.of_facts("run", "", facts)]
-
-
-def _unmeasured(report: Report) -> list[Statement]:
-    """What was not measured, with reasons."""
-    scores, geodesics = report.scores, report.metrics["geodesics"]
-    masked = report.metrics["spectra"].get("masked_wavelengths") or 0
-    solved, checked, lost = (
-        geodesics.get(key) or 0 for key in ("geodesics", "checked_on_network", "unconverged")
-    )
-    found = {
-        "Replicate noise: every level was scanned once, so it is not known how much of the error "
-        "is noise of the measurement.": report.metrics["spectra"].get("replicate_noise") is None,
-        "Other preparations: this is one series. How far another batch, instrument or day would "
-        "differ from it was not measured.": True,
-        f"Masked wavelengths: {masked} were left out because a value was missing; nothing is "
-        "predicted there.": masked > 0,
-        "Intervals: none were calibrated (inner.members is 0), so their coverage was not measured; "
-        "the band in the figures is a standard deviation and promises nothing.": not scores.get(
-            "coverage"
-        ),
-        "Skill: there are too few levels to choose a simple method without hindsight.": scores.get(
-            "chosen_baseline_rmse"
-        )
-        is None,
-        "Concentrations: estimating a concentration from its spectrum was not "
-        "tested.": not scores.get("estimation"),
-        f"Geodesics: {number(lost)} of {number(solved)} miss their target by more than the "
-        "tolerance; features made of them are off by as much.": lost > 0,
-        f"Geodesics on the network itself: {number(checked)} of {number(solved)} were integrated "
-        "again; the others were checked on the grid alone.": checked < solved,
-    }
-    return [Statement(sentence) for sentence, missing in found.items() if missing]

@@ -11,6 +11,7 @@ import urllib.request
 from html import unescape
 from pathlib import Path
 
+import numpy as np
 import pytest
 from openpyxl import Workbook
 
@@ -87,15 +88,18 @@ def test_the_whole_job_gives_what_the_commands_give(served, files, tmp_path):
         assert served.ask("GET", made + name)[1] == (tmp_path / name).read_text()
     found = dict(rows(served.ask("GET", f"{made}estimates.record.csv")[1])[1:])
     assert found["user"] == "A. Chemist"
-    good, bad, plain = (
-        [unescape(one) for one in re.findall(rf'<li class="{kind}">(.*?)</li>', page)]
-        for kind in ("good", "bad", "plain")
+    good, bad = (
+        [unescape(sentence) for sentence in re.findall(rf'<li class="{kind}">(.*?)</li>', page)]
+        for kind in ("good", "bad")
     )
-    control, judged = done.stdout.splitlines()[:2]
-    assert (good[0], good[1].partition(": ")[2]) == (control, judged.partition(": ")[2])
+    judged = done.stdout.splitlines()[1].partition(": ")[2]
+    assert (good[0], good[1].partition(": ")[2]) == ("1 of 1 controls passed.", judged)
+    assert good[2].startswith("Use combined")
     assert bad == ["1 of 3 spectra fit nowhere: b"]
-    assert len(plain) == 1
-    assert page.index(control) < page.index("<td>monday.csv</td>") < page.index("estimates.xlsx")
+    for sample, remark in (("a", "fits"), ("b", "fits nowhere")):
+        assert re.search(rf"<td>{sample}</td><td>[^<]*</td><td>{remark}</td>", page)
+    places = [page.index(text) for text in (good[0], 'id="table-brief"', *bad, "estimates.xlsx")]
+    assert places == sorted(places)
 
 
 def test_a_saved_calibration_is_opened_and_corrected_by_standards(served, files):
@@ -106,7 +110,7 @@ def test_a_saved_calibration_is_opened_and_corrected_by_standards(served, files)
     standards = dropped("standards", files / "standards.csv")
     unknowns = dropped("spectra", files / "monday.csv")
     _, page = served.submit(item, ("estimate", ""), *unknowns, *standards)
-    assert "estimates are corrected" in page
+    assert "Estimates are corrected" in page
     damaged = ("spectra", ("x.safetensors", saved.read_bytes()[:-9]))
     item, page = served.submit(HOME, damaged)
     assert refused(page).startswith("spectra/x.safetensors: found a damaged file")
@@ -123,10 +127,10 @@ def test_what_a_file_leaves_open_is_chosen(served, tmp_path):
     item, page = served.submit(HOME, *dropped("spectra", tmp_path / "book.xlsx"))
     assert "'first', 'second'" in refused(page)
     assert "choose it by --sheet" in refused(page)
-    assert "<option>second</option>" in page
+    assert '<option value="second">' in page
     _, page = served.submit(item, ("look", ""), ("sheet", "second"))
     assert refused(page) is None
-    assert "<option selected>second</option>" in page
+    assert '<input name="sheet" value="second"' in page
     _, page = served.submit(
         item, ("look", ""), ("sheet", "second"), ("window_from", "450"), ("window_to", "550")
     )
@@ -139,7 +143,7 @@ def test_mixtures_are_read_together_or_one_alone(served):
     table = mixtures.table().to_csv(index=False)
     item, page = served.submit(HOME, ("spectra", ("mixtures.csv", table)))
     assert "all substances can be calibrated together" in page
-    names = re.findall(r"<option>(\w+)</option>", page.partition('name="target"')[2])[:2]
+    names = re.findall(r'<option value="(\w+)">', page.partition('name="target"')[2])[:2]
     _, page = served.submit(item, ("look", ""), ("target", names[0]))
     assert refused(page) is None
     assert "levels" in page
@@ -177,6 +181,36 @@ def test_a_refused_file_is_one_line_and_the_old_result_is_gone(served):
     assert refused(page)
     assert "limits.csv" not in page
     assert 'name="estimate"' not in page
+
+
+def test_steps_and_the_method_are_those_of_the_command(served, files, tmp_path):
+    item, _ = served.submit(HOME, *dropped("spectra", files / "beer.csv"))
+    steps = "[snv, {savgol: {window: 5, degree: 2}}]"
+    item, page = served.submit(item, ("calibrate", ""), ("preprocess", steps), ("method", "pls"))
+    options = "--preprocess", steps, "--method", "pls", "--out", tmp_path / "made"
+    assert call("calibrate", files / "beer.csv", *options).exit_code == 0
+    for name in ("left_out.csv", "limits.csv", "spectra.csv"):
+        assert served.ask("GET", item + name)[1] == (tmp_path / "made" / name).read_text()
+    _, page = served.submit(item, ("calibrate", ""), ("method", "magic"))
+    assert "found 'magic', expected auto, straight_line" in refused(page)
+    _, page = served.submit(item, ("calibrate", ""), ("preprocess", "[snow]"), ("method", ""))
+    assert refused(page).startswith("options: --preprocess")
+
+
+def test_a_calibration_that_no_method_can_use_estimates_if_that_is_accepted(served, files):
+    noise = np.random.default_rng(6).normal(size=(8, len(beer.AXIS)))
+    columns = {f"{level} ppb": spectrum for level, spectrum in enumerate(noise)}
+    item, _ = served.submit(HOME, ("spectra", ("noise.csv", beer.table(columns))))
+    item, page = served.submit(item, ("calibrate", ""))
+    assert '<input type="checkbox" name="accept" required>' in page
+    asked = ("estimate", ""), ("spectra", ("x.csv", beer.table({"x": noise.mean(axis=0)})))
+    _, page = served.submit(item, *asked)
+    assert "Accept it to estimate" in refused(page)
+    assert "estimates.csv" not in page
+    _, page = served.submit(item, *asked, ("accept", "on"))
+    assert refused(page) is None
+    assert "no method can be used: see the verdict" in page
+    assert "estimates.csv" in page
 
 
 NAMES = ("../../up.csv", "..\\\\..\\\\up.csv", "/etc/up.csv", "..", "<img src=x>.csv", "a\tb.csv")

@@ -9,7 +9,6 @@ from geonode.errors import ArtifactError
 from geonode.prediction.model import SpectralModel
 from geonode.prediction.predicting import PredictedBlock
 from geonode.report.figures import (
-    error_figure,
     folds_figure,
     folds_panels,
     map_figures,
@@ -115,15 +114,6 @@ def test_every_fold_can_be_chosen_and_has_its_band(report, written):
     notes = json.loads(note.removeprefix("(").removesuffix(")[left_out]"))
     assert [lines[0].endswith("extrapolated") for lines in notes.values()] == [1, 0, 0, 1]
     assert notes["10"][1] == "R² 0.250, RMSE 0.250, largest error 0.250"
-
-
-def test_error_is_predicted_minus_measured(report):
-    figure = error_figure(report)
-    rows = table(figure)
-    assert np.allclose(rows["value"], 0.25, atol=1e-3)
-    assert rows["level"].unique().tolist() == ["0", "10", "20", "40"]
-    domain = json.loads(figure.to_json())["encoding"]["fill"]["scale"]["domain"]
-    assert domain == pytest.approx([-0.25, 0.25], rel=1e-2)
 
 
 def test_the_map_of_the_metric_is_logarithmic_and_that_of_the_symbol_has_its_middle_at_zero(report):
