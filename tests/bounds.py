@@ -21,13 +21,14 @@ import openpyxl
 import xarray
 
 from geonode.parameters_file import read_parameters
-from geonode.reading.files import read_spectra, read_table
+from geonode.reading.files import read_spectra
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import write_series
 from geonode.spectra.table import SpectraTable
 from geonode.storage import artifact
 from geonode.storage.artifact import SEAL_AT
 from geonode.storage.seal import seal
+from tests.reading.tables import read_table
 
 ROOT = Path(__file__).parents[1]
 MEMORY = 2**29  # bytes beside what the modules take

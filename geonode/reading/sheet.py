@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -77,6 +77,11 @@ class Labels(NamedTuple):
     is_sure: bool = True
     """Whether the file calls them amounts, or else only a wish for them makes them so."""
 
+    @property
+    def known(self) -> list[bool]:
+        """Whether each is an amount, or a mark in place of one."""
+        return [cell.lower() not in NOT_KNOWN for cell in self.cells]
+
     def at(self, kept: Sequence[int]) -> "Labels":
         """Those of some of the spectra, by their places."""
         cells, places = ([of[at] for at in kept] for of in (self.cells, self.places))
@@ -117,7 +122,8 @@ class Sheet:
     columns: bool = False
     """Whether the names are headers of columns."""
     amounts: tuple[Labels, ...] = ()
-    """Of the substances beside the spectra, of which none is in the names."""
+    """Of the substances beside the spectra, of which none is in the names; all texts about the
+    spectra as long as their layout alone is known."""
     unknown: "Sheet | None" = None
     """Spectra of the file of which no amount is known, by their own names."""
 
@@ -127,6 +133,22 @@ class Sheet:
         _require_order(self.axis, self.axis_places)
         require_size(self.axis)
         require_size(self.values)
+
+    @classmethod
+    def labelled(cls, labels: Sequence[Labels], **about: Any) -> "Sheet":
+        """Spectra called by the first of some labels, with all of them beside."""
+        first = labels[0]
+        return cls(names=first.cells, name_places=first.places, amounts=tuple(labels), **about)
+
+    @property
+    def sure_amounts(self) -> list[Labels]:
+        """Amounts that the file calls so; none where one of them was chosen."""
+        return [labels for labels in self.amounts if labels.is_sure]
+
+    @property
+    def known_amounts(self) -> list[tuple[bool, ...]]:
+        """Which of these amounts of each spectrum are known."""
+        return [*zip(*(labels.known for labels in self.sure_amounts), strict=True)]
 
     @property
     def quantity(self) -> str | None:
@@ -165,12 +187,13 @@ class Sheet:
         if not len(unknown):
             return self
         others = [at for at in range(len(self.names)) if at not in {*unknown}]
-        names = ", ".join(self.names[at] for at in unknown[:10])
-        more = f" and {len(unknown) - 10} more" if len(unknown) > 10 else ""
-        note = f"spectra without a {amount} are unknowns: {names}{more}"
-        understood = self.understood.also(notes=(note,))
         left = replace(self.at(unknown), amounts=())
-        return replace(self.at(others), unknown=left, understood=understood)
+        found = replace(self.at(others), unknown=left)
+        return found.noted(f"spectra without a {amount} are unknowns: {some_of(left.names)}")
+
+    def noted(self, *notes: str) -> "Sheet":
+        """The same spectra with notes for people."""
+        return replace(self, understood=self.understood.also(notes=notes))
 
     def cell_place(self, spectrum: int, wavelength: int) -> str:
         """Where a value stands, for messages."""
@@ -183,6 +206,16 @@ class Sheet:
         elif at.startswith("row"):
             at = f"{at}, {column}"
         return f"{at}, spectrum {name!r}"
+
+
+def unexpected(place: str, found: str, expected: str) -> SpectraError:
+    """Refusal of a text, which says where it stands and what was expected in its place."""
+    return SpectraError(f"{place}: found {found[:40]!r}, expected {expected}")
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first ten names, and the number of the others."""
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 def plain_name(name: str) -> str:
@@ -234,11 +267,11 @@ def joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
     one_quantity(sheet.quantity for sheet in sheets.values())
     for file, sheet in sheets.items():
         found, expected = (
-            f"{one.signal or 'no YUNITS'} over {one.axis_name} in {one.axis_unit}, "
-            f"named by {'TITLE' if one.of_samples else 'CONCENTRATIONS'}"
+            f"{each.signal or 'no YUNITS'} over {each.axis_name} in {each.axis_unit}, "
+            f"named by {'TITLE' if each.of_samples else 'CONCENTRATIONS'}"
             if by_title
-            else f"an axis in {one.axis_unit}"
-            for one in (sheet, first)
+            else f"an axis in {each.axis_unit}"
+            for each in (sheet, first)
         )
         if found != expected:
             raise SpectraError(f"{file}: found {found}, expected {expected} as in {first_file}")
@@ -257,7 +290,7 @@ def joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
         first.understood,
         format=f"{len(sheets)} files of one spectrum each, {first.understood.format}",
         skipped=tuple(f"{file}: {part}" for file, one in about.items() for part in one.skipped),
-        notes=tuple(dict.fromkeys(note for one in about.values() for note in one.notes)) + notes,
+        notes=(*dict.fromkeys(note for one in about.values() for note in one.notes), *notes),
     )
     return replace(
         first,
@@ -355,11 +388,7 @@ class Cells:
         return np.array([self._number(row, column, cells[column]) for row, cells in self.rows])
 
     def numbers(self, columns: range) -> Float[np.ndarray, "row column"]:
-        """Numbers of some columns, NaN where a cell is empty.
-
-        Raises:
-            SpectraError: a cell is text, or infinite.
-        """
+        """Numbers of some columns, as of one."""
         numbers = np.empty((len(self.rows), len(columns)))
         for place, (row, cells) in enumerate(self.rows):
             numbers[place] = [self._number(row, at, cells[at]) for at in columns]
@@ -379,9 +408,7 @@ class Cells:
         if OVERFLOW.fullmatch(cell):
             expected = "measured number: the detector was at its end; empty the cell, and take its "
             expected += "wavelength out (spectra.missing: mask) or dilute the sample"
-        raise SpectraError(
-            f"row {row}, column {self.header[column]!r}: found {cell[:40]!r}, expected a {expected}"
-        )
+        raise unexpected(f"row {row}, column {self.header[column]!r}", cell, f"a {expected}")
 
 
 def to_number(text: str, decimal: Decimal = ".") -> float | None:

@@ -12,10 +12,11 @@ from geonode.errors import SpectraError
 from geonode.estimation.model import SpectralModel
 from geonode.estimation.predicting import PredictedBlock
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
-from geonode.reading.files import read_spectra, read_table
+from geonode.reading.files import read_spectra
 from geonode.storage.artifact import open_artifact
 from tests.commands.calling import call
 from tests.estimation.trained import AXIS, LEVELS, spectra_at
+from tests.reading.tables import read_table
 from tests.stages.conftest import assert_refused
 from tests.storage.damage import contents
 

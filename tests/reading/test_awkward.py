@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.files import read_spectra, read_table
+from geonode.reading.files import read_spectra
 from geonode.reading.formats.delimited import DELIMITERS
-from geonode.reading.inspection import inspect_file
 from geonode.reading.sheet import MOST_COLUMNS
 from tests.reading.tables import (
     AXIS,
@@ -20,7 +19,9 @@ from tests.reading.tables import (
     above,
     assert_series,
     cary,
+    inspect_file,
     long,
+    read_table,
     tall,
     text,
     wide,

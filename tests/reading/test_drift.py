@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from geonode.reading.inspection import inspect_file
+from tests.reading.tables import inspect_file
 
 AXIS, LEVELS = np.arange(400.0, 430.0), [0, 10, 20, 40, 60]
 BAND = np.exp(-(((AXIS - 415) / 5) ** 2))

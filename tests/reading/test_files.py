@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_spectra, read_table
-from geonode.reading.inspection import inspect_file
+from geonode.reading.files import Choices, read_spectra
 from geonode.spectra.table import to_csv
 from tests.reading.tables import (
     AXIS,
@@ -17,7 +16,9 @@ from tests.reading.tables import (
     SPECTRA,
     assert_series,
     cary,
+    inspect_file,
     long,
+    read_table,
     tall,
     text,
     wide,

@@ -7,9 +7,10 @@ import pytest
 from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
 from geonode.parameters_file import parse_yaml
-from geonode.reading.files import read_spectra, read_table
-from geonode.reading.inspection import BARS, inspect_file, one_line_spectra
+from geonode.reading.files import read_spectra
+from geonode.reading.inspection import BARS, one_line_spectra
 from tests.bounds import dataset
+from tests.reading.tables import inspect_file, read_table
 
 AXIS = np.arange(300.0, 420.0, 2.0)
 
@@ -74,8 +75,8 @@ def test_the_proposed_parameters_are_parameters(tmp_path, levels, chart, window)
 def test_a_name_that_looks_like_an_option_is_printed_as_a_file(tmp_path, monkeypatch):
     written(tmp_path, [0, 5, 20, 60], name="-dash.csv")
     monkeypatch.chdir(tmp_path)
-    assert inspect_file(Path("-dash.csv")).options == "./-dash.csv"
-    assert inspect_file(Path("./-dash.csv")).options == "./-dash.csv"
+    assert inspect_file(Path("-dash.csv")).to_json()["options"] == "./-dash.csv"
+    assert inspect_file(Path("./-dash.csv")).to_json()["options"] == "./-dash.csv"
 
 
 def test_quantity_and_unit_come_from_the_file_where_it_says_them(tmp_path):

@@ -4,9 +4,20 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_spectra, read_table
-from geonode.reading.inspection import inspect_file
-from tests.reading.tables import AXIS, LEVELS, NAMES, SPECTRA, assert_series, cary, tall, text, wide
+from geonode.reading.files import Choices, read_spectra
+from tests.reading.tables import (
+    AXIS,
+    LEVELS,
+    NAMES,
+    SPECTRA,
+    assert_series,
+    cary,
+    inspect_file,
+    read_table,
+    tall,
+    text,
+    wide,
+)
 
 BODY = [f"{at:g}\t{value:.10g}" for at, value in zip(AXIS, SPECTRA[1], strict=True)]
 

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.files import read_table
 from geonode.reading.formats import text
 from geonode.spectra import arrays
 from tests.bounds import HEAD, SHEET, SIGNAL, TAIL, workbook
-from tests.reading.tables import PLAIN
+from tests.reading.tables import PLAIN, read_table
 
 
 def test_a_text_may_be_as_long_as_the_limit(file, monkeypatch):

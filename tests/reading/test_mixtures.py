@@ -8,8 +8,9 @@ import xarray
 
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_spectra, read_table, read_unknown_beside
+from geonode.reading.files import Choices, read_spectra, read_unknown_beside
 from geonode.reading.series_file import read_measured
+from tests.reading.tables import read_table
 
 AXIS = np.array([400, 410, 420, 430])
 RANDOM = np.random.default_rng(0)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from geonode.reading.files import read_spectra, read_table
-from geonode.reading.inspection import inspect_file
+from geonode.reading.files import read_spectra
+from tests.reading.tables import inspect_file, read_table
 from tests.reading.test_inspection import AXIS, doubts_of, written_series
 
 LEVELS = np.array([0, 5, 10, 20, 40, 60.0])

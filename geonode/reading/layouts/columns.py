@@ -22,11 +22,11 @@ from geonode.reading.headers import (
     role,
     same_unit,
 )
-from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable, axis_of
+from geonode.reading.layouts.layout import Asked, LayoutFit, axis_of
 from geonode.reading.layouts.rows import corner_parts, direction, refuse_turned, runs_one_way
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.levels import with_scan_marks
-from geonode.reading.sheet import NOT_KNOWN, Cells, Labels, is_word, places_called, to_number
+from geonode.reading.sheet import NOT_KNOWN, Cells, Labels, Sheet, is_word, places_called, to_number
 
 _OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I)
 """Lines above a spectrum whose units are not of its axis."""
@@ -49,7 +49,7 @@ class OneSpectrum:
             True, "two columns, of which the first ascends or descends, and text around"
         )
 
-    def long(self, grid: Cells, asked: Asked) -> LongTable:
+    def long(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectrum, with the unit of the axis from the text above where it is named there."""
         name, *signals = grid.header
         header = name or "axis"
@@ -92,7 +92,7 @@ class OneColumn:
         way, reason = direction(grid, asked)
         return LayoutFit(way == "columns", reason)
 
-    def long(self, grid: Cells, asked: Asked) -> LongTable:
+    def long(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra, and the names above them; columns of remarks are left out."""
         grid, amounts = _without_remarks(grid), list[Labels]()
         if len(grid.headings) > 1:
@@ -116,7 +116,7 @@ class OneColumn:
         axis, unit = axis_of(
             grid.column(0), [f"{row}, column {grid.header[0]!r}" for row in rows], unit
         )
-        return LongTable(
+        return Sheet.labelled(
             labels=[Labels("sample" if amounts else of_columns, names, places), *amounts],
             axis=axis,
             axis_name=axis_name,

@@ -1,7 +1,9 @@
-"""What layouts of a table share, and the long table that each of them makes.
+"""What layouts of a table share.
 
 A layout is a class with a `name` for people, `fit` (whether a table is laid out so, and why or why
-not), and `long` (the long table of one that is).
+not), and `long`: values by spectrum and wavelength of one that is, and all texts about the spectra.
+They are grouped by spectrum: a damaged axis of a wide table has to be seen before values are sorted
+by it, and one row a value would need three times the memory.
 """
 
 from collections.abc import Sequence
@@ -13,7 +15,6 @@ from jaxtyping import Float
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import wavelength
-from geonode.reading.sheet import Labels, Understood
 
 
 @dataclass(frozen=True)
@@ -33,29 +34,6 @@ class LayoutFit(NamedTuple):
 
     fits: bool
     reason: str
-
-
-@dataclass(frozen=True, eq=False)
-class LongTable:
-    """Values by spectrum and wavelength, and all texts about the spectra, whatever the layout was.
-
-    It is grouped by spectrum: a damaged axis of a wide table has to be seen before values are
-    sorted by it, and one row a value would need three times the memory.
-    """
-
-    labels: list[Labels]
-    """Texts about the spectra, in the order of the file."""
-    axis: Float[np.ndarray, "wavelength"]
-    axis_name: str
-    axis_unit: str
-    axis_places: list[str]
-    values: Float[np.ndarray, "spectrum wavelength"]
-    understood: Understood
-    signal: str | None = None
-    columns: bool = False
-    """Whether the only labels are headers of columns, which are names."""
-    counts: bool = False
-    """Whether these labels count the spectra."""
 
 
 def axis_of(

@@ -11,10 +11,10 @@ from geonode.reading.headers import (
     level,
     role,
 )
-from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable
+from geonode.reading.layouts.layout import Asked, LayoutFit
 from geonode.reading.layouts.naming import column_labels, with_unit_column
 from geonode.reading.levels import with_scan_marks
-from geonode.reading.sheet import Cells, to_number
+from geonode.reading.sheet import Cells, Sheet, to_number
 from geonode.spectra.arrays import require_values
 
 
@@ -44,7 +44,7 @@ class OneRowAValue:
             not why_not, why_not or "headers name an axis, what was measured there, a value"
         )
 
-    def long(self, grid: Cells, asked: Asked) -> LongTable:
+    def long(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra; a column of replicates numbers scans of one sample or of its amounts."""
         header, rows = grid.header, grid.row_numbers
         roles = _roles(grid)
@@ -110,7 +110,7 @@ class OneRowAValue:
         unused = [at for at, one in enumerate(roles) if at in left or one == "about"]
         skipped = tuple(f"column {grid.header[at]!r}" for at in unused)
         scans = "samples are scans" if of_series and sample else ""
-        return LongTable(
+        return Sheet.labelled(
             labels=about,
             axis=axis,
             axis_name=axis_name,

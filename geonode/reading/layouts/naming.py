@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from geonode.reading.headers import (
     CONCENTRATION_UNIT,
@@ -11,18 +12,18 @@ from geonode.reading.headers import (
     role,
     with_point,
 )
-from geonode.reading.layouts.layout import Asked, LongTable
+from geonode.reading.layouts.layout import Asked
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.levels import with_scan_marks
 from geonode.reading.sheet import NOT_KNOWN, Cells, Labels, Sheet, to_number
 
 
-def named_spectra(table: LongTable, asked: Asked) -> Sheet:
-    """Spectra with their names, and those of a series with their amounts.
+def named_spectra(table: Sheet, asked: Asked) -> Sheet:
+    """Spectra of a layout with their names, and those of a series with their amounts.
 
     Names are what a header calls so, or texts; without any, the first labels are.
     """
-    labels = table.labels
+    labels = table.amounts
     amounts = {} if table.columns else amounts_of(labels)
     sure = [at for at, one in amounts.items() if one.is_sure]
     by_name = not (sure and asked.series)
@@ -42,19 +43,13 @@ def named_spectra(table: LongTable, asked: Asked) -> Sheet:
         others.append(names.header)  # as the amount takes its place
     is_about = role(names.header) not in (None, "concentration")
     skipped = (f"columns {', '.join(others)}",) if others else ()
-    return Sheet(
+    return replace(
+        table,
         names=with_scan_marks(cells) if by_name and asked.series and not table.columns else cells,
-        axis=table.axis,
-        axis_name=table.axis_name,
-        axis_unit=table.axis_unit,
-        values=table.values,
         name_places=names.places,
-        axis_places=table.axis_places,
         understood=table.understood.also(skipped=skipped),
-        of_samples=table.counts or (is_about and not table.columns),
+        of_samples=table.of_samples or (is_about and not table.columns),
         concentration_unit=concentration_header(names.header)[1] if by_name else None,
-        signal=table.signal,
-        columns=table.columns,
         amounts=tuple(amounts.values()) if asked.series else (),
     )
 

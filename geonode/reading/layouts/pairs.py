@@ -4,10 +4,10 @@ import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import axis_header, role
-from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable
+from geonode.reading.layouts.layout import Asked, LayoutFit
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.levels import with_scan_marks
-from geonode.reading.sheet import Cells, Labels, Row
+from geonode.reading.sheet import Cells, Labels, Row, Sheet
 from geonode.spectra.common_axis import on_common_axis
 
 
@@ -23,7 +23,7 @@ class TwoColumnsEach:
             return LayoutFit(False, "no row of the header names an axis above every second column")
         return LayoutFit(True, f"row {row[0]} names an axis above every second column")
 
-    def long(self, grid: Cells, asked: Asked) -> LongTable:
+    def long(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra on their common axis, without those of a baseline."""
         axis_row = _axis_row(grid) or grid.headings[-1]
         header_row, cells = axis_row
@@ -62,7 +62,7 @@ class TwoColumnsEach:
         axis_name, axis_unit = axis_header(cells[0])
         skipped = (f"baselines: {', '.join(left)}",) if left else ()
         places = [f"row {header_row}, column {2 * pair + 1}" for pair in pairs]
-        return LongTable(
+        return Sheet.labelled(
             labels=[Labels("", with_scan_marks(names) if asked.series else names, places)],
             axis=axis,
             axis_name=axis_name,
@@ -72,7 +72,7 @@ class TwoColumnsEach:
             understood=grid.understood.also(skipped=skipped, notes=notes),
             signal=signal,
             columns=True,
-            counts=counts_rows([*dict.fromkeys(names)]),
+            of_samples=counts_rows([*dict.fromkeys(names)]),
         )
 
 

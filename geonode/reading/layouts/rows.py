@@ -15,7 +15,7 @@ from geonode.reading.headers import (
     role,
     wavelength,
 )
-from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable, axis_of
+from geonode.reading.layouts.layout import Asked, LayoutFit, axis_of
 from geonode.reading.layouts.naming import column_labels
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.sheet import Cells, Sheet, to_number
@@ -225,7 +225,7 @@ class OneRow:
         way, reason = direction(grid, asked)
         return LayoutFit(way == "rows", reason)
 
-    def long(self, grid: Cells, asked: Asked) -> LongTable:
+    def long(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra, and the columns beside them."""
         header = grid.header
         axis = axis_columns(header) or range(1, len(header))
@@ -244,7 +244,7 @@ class OneRow:
         texts, places = [header[at] for at in axis], [grid.place(at + 1) for at in axis]
         values, unit = axis_of(texts, places, unit)
         labels = [column_labels(grid, at) for at in about]
-        return LongTable(
+        return Sheet.labelled(
             labels=[one._replace(header=corner_parts(one.header)[0]) for one in labels],
             axis=values,
             axis_name=axis_name or AXIS_OF_UNIT[unit],
@@ -252,5 +252,5 @@ class OneRow:
             axis_places=[f"column {at + 1}" for at in axis],
             values=grid.numbers(axis),
             understood=grid.understood,
-            counts=len(about) == 1 and counts_rows(grid.column(about[0])),
+            of_samples=len(about) == 1 and counts_rows(grid.column(about[0])),
         )

@@ -6,17 +6,18 @@ import openpyxl
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_spectra, read_table
+from geonode.reading.files import Choices, read_spectra
 from geonode.reading.formats import excel
-from geonode.reading.inspection import inspect_file
 from tests.reading.tables import (
     AXIS,
     LEVELS,
     NAMES,
     SPECTRA,
     assert_series,
+    inspect_file,
     long,
     numbers,
+    read_table,
     tall,
     wide,
 )

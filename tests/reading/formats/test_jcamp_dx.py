@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_spectra, read_table
+from geonode.reading.files import Choices, read_spectra
+from tests.reading.tables import read_table
 
 AXIS = np.arange(400.0, 410.0)
 LEVELS = [0.0, 10.0, 20.0, 60.0]

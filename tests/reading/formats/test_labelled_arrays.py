@@ -7,10 +7,11 @@ import xarray
 
 from geonode.errors import SpectraError
 from geonode.estimation.image import Image
-from geonode.reading.files import read_sheet, read_spectra, read_table
+from geonode.reading.files import read_sheet, read_spectra
 from geonode.reading.formats import labelled_arrays
 from geonode.reading.layouts.layout import Asked
 from geonode.spectra import arrays
+from tests.reading.tables import read_table
 
 AXIS = np.array([420.0, 410.0, 400.0, 390.0])
 NC_FILL = 9.969209968386869e36  # NC_FILL_DOUBLE of netcdf.h

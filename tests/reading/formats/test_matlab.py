@@ -3,7 +3,8 @@ import pytest
 import scipy.io
 
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_spectra, read_table
+from geonode.reading.files import Choices, read_spectra
+from tests.reading.tables import read_table
 
 AXIS, LEVELS = np.arange(430.0, 400, -5), np.array([20.0, 0, 5, 9])
 X = np.random.default_rng(0).normal(size=(4, 6))
