@@ -47,8 +47,9 @@ def replacing(path: Path) -> Iterator[Path]:
         for file in (*temporary.rglob("*"), temporary):
             _flush(file)
         if temporary.is_dir() and path.is_dir():
-            # No portable call exchanges two folders, so the old one is moved away first.
-            _move(path, own / _OLD)
+            # No portable call exchanges two folders, so the old one is moved away first; one of a
+            # lower layer of an overlay can only be copied.
+            shutil.move(path, own / _OLD)
             try:
                 temporary.rename(path)
             except OSError:
@@ -165,17 +166,6 @@ def _told(path: Path) -> Iterator[None]:
 
 def _scratch_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.geonode")
-
-
-def _move(source: Path, target: Path) -> None:
-    """Move a folder; one of a lower layer of an overlay can only be copied."""
-    try:
-        source.rename(target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        shutil.copytree(source, target, symlinks=True)
-        shutil.rmtree(source)
 
 
 def _remove(path: Path) -> None:
