@@ -11,7 +11,7 @@ from geonode.reading.headers import (
     level,
     role,
 )
-from geonode.reading.layouts.naming import amounts_of, column_labels
+from geonode.reading.layouts.layout import amounts_of, column_labels
 from geonode.reading.levels import with_scan_marks
 from geonode.reading.sheet import Cells, Labels, Sheet, plain_name, same_name
 

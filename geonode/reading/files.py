@@ -21,11 +21,11 @@ from jaxtyping import Float, Int
 from geonode.errors import SpectraError
 from geonode.reading.amounts import named_by_amount, with_second_table
 from geonode.reading.formats.delimited import read_delimited
-from geonode.reading.formats.excel import read_excel, sheet_of_levels
+from geonode.reading.formats.excel import filled_sheets, read_excel
 from geonode.reading.formats.jcamp_dx import JCAMP_SUFFIXES, read_jcamp
-from geonode.reading.formats.labelled_arrays import read_netcdf, read_zarr
-from geonode.reading.formats.matlab import read_matlab
+from geonode.reading.formats.labelled_arrays import read_matlab, read_netcdf, read_zarr
 from geonode.reading.formats.spc import read_spc
+from geonode.reading.headers import role
 from geonode.reading.layouts.choice import sheet_of
 from geonode.reading.layouts.layout import Asked
 from geonode.reading.levels import RenamedColumns, places_by_level, unknown_apart
@@ -229,8 +229,9 @@ def _second_table(path: Path, choices: Choices) -> tuple[Path | None, str | None
     if choices.concentrations is not None:
         return file_and_sheet(choices.concentrations)
     is_book = choices.sheet is None and path.suffix.lower() == ".xlsx" and path.is_file()
-    called = sheet_of_levels(path) if is_book else None
-    return (path, called) if called else (None, None)
+    titles = filled_sheets(path) if is_book else []
+    called = [title for title in titles if role(title) == "concentration"]
+    return (path, called[0]) if len(called) == 1 < len(titles) else (None, None)
 
 
 def file_and_sheet(second: Path) -> tuple[Path, str | None]:

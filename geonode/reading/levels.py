@@ -54,7 +54,7 @@ def places_by_level(
     found = _with_ranks(sheet, _scans(sheet, renamed_are))
     unit = sheet.concentration_unit
     for scan, place in zip(found, sheet.name_places, strict=True):
-        unit = _common_unit(unit, scan.unit, place)
+        unit = common_unit(place, unit, scan.unit)
     places: dict[tuple[float, int], int] = {}
     for spectrum, scan in enumerate(found):
         key = scan.concentration, scan.scan
@@ -137,12 +137,17 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[NamedLevel]:
     return found
 
 
-def _common_unit(one: str | None, other: str | None, place: str) -> str | None:
-    if one is not None and other is not None and not same_unit(other, one):
+def common_unit(place: str, unit: str | None, other: str | None) -> str | None:
+    """The unit of concentrations, of which each tells its own, or nothing.
+
+    Raises:
+        SpectraError: they are in two units.
+    """
+    if unit is not None and other is not None and not same_unit(other, unit):
         raise SpectraError(
-            f"{place}: found concentrations in {other} and in {one}, expected one unit"
+            f"{place}: found concentrations in {other} and in {unit}, expected one unit"
         )
-    return one or other
+    return unit or other
 
 
 def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, tuple[str, int]]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.formats import text
+from geonode.reading.formats import delimited as text
 from geonode.spectra import arrays
 from tests.bounds import HEAD, SHEET, SIGNAL, TAIL, workbook
 from tests.reading.tables import PLAIN, read_table

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.reading.formats.text import read_text
+from geonode.reading.formats.delimited import read_text
 from geonode.reading.headers import AXIS_OF_UNIT, UNITS
 from geonode.reading.sheet import Sheet, Understood, joined_amounts, to_number
 from geonode.spectra.arrays import require_values

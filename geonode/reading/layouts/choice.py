@@ -13,9 +13,8 @@ from dataclasses import replace
 from geonode.errors import SpectraError
 from geonode.reading.headers import UNITS, is_marked_amount, labelled_level, level, role
 from geonode.reading.layouts.columns import OneColumn, OneSpectrum
-from geonode.reading.layouts.layout import Asked
+from geonode.reading.layouts.layout import Asked, named_spectra
 from geonode.reading.layouts.long import OneRowAValue
-from geonode.reading.layouts.naming import named_spectra
 from geonode.reading.layouts.pairs import TwoColumnsEach
 from geonode.reading.layouts.rows import (
     FEWEST_EVEN,

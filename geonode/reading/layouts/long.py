@@ -11,8 +11,7 @@ from geonode.reading.headers import (
     level,
     role,
 )
-from geonode.reading.layouts.layout import Asked, LayoutFit
-from geonode.reading.layouts.naming import column_labels, with_unit_column
+from geonode.reading.layouts.layout import Asked, LayoutFit, column_labels, with_unit_column
 from geonode.reading.levels import with_scan_marks
 from geonode.reading.sheet import Cells, Sheet, to_number
 from geonode.spectra.arrays import require_values

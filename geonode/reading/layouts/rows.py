@@ -15,8 +15,7 @@ from geonode.reading.headers import (
     role,
     wavelength,
 )
-from geonode.reading.layouts.layout import Asked, LayoutFit, axis_of
-from geonode.reading.layouts.naming import column_labels
+from geonode.reading.layouts.layout import Asked, LayoutFit, axis_of, column_labels
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.sheet import Cells, Sheet, to_number
 from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS
