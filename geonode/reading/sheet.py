@@ -4,7 +4,6 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,11 +13,9 @@ from geonode.errors import SpectraError
 from geonode.spectra.arrays import require_size, require_values
 from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.quantities import one_quantity, quantity_of
-from geonode.storage.seal import require_file
 
 MOST_COLUMNS = 100_000
 """Columns of a table; nobody exports more on purpose."""
-
 
 LARGEST_BINARY = 2**27
 """Bytes of a file of numbers that are no text."""
@@ -431,36 +428,22 @@ def is_word(cell: str) -> bool:
     return cell[:1].isalpha() and not is_number
 
 
-def require_binary(path: Path) -> None:
-    """Refuse what is no file, or larger than `LARGEST_BINARY`.
+def require_at_most(most: int, count: int, what: str = "bytes") -> None:
+    """Refuse more of something than spectra take.
 
     Raises:
-        SpectraError: it is larger.
-        OSError: it cannot be read.
+        SpectraError: there is more.
     """
-    if require_file(path).stat().st_size > LARGEST_BINARY:
-        raise SpectraError(f"found more than {LARGEST_BINARY} bytes, expected a smaller file")
-
-
-def require_few_columns(count: int) -> None:
-    """Refuse a table of more than `MOST_COLUMNS` columns.
-
-    Raises:
-        SpectraError: it is wider.
-    """
-    if count > MOST_COLUMNS:
+    if count > most:
         raise SpectraError(
-            f"found {count} columns, expected at most {MOST_COLUMNS}; keep those of spectra"
+            f"found {count} {what}, expected at most {most}; copy what is of spectra alone to "
+            "another file, or to several"
         )
 
 
 def _require_short(names: list[str]) -> None:
     longest = max(names, key=len, default="")
-    if len(longest) > LONGEST_NAME:
-        raise SpectraError(
-            f"found a name of {len(longest)} characters, {longest[:40]!r}..., expected at most "
-            f"{LONGEST_NAME}; shorten it"
-        )
+    require_at_most(LONGEST_NAME, len(longest), f"characters in a name, {longest[:40]!r}...")
 
 
 def _require_order(axis: Float[np.ndarray, "wavelength"], places: list[str]) -> None:

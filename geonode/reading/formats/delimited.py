@@ -22,11 +22,12 @@ from geonode.reading.headers import level, wavelength
 from geonode.reading.layouts.table_place import FIRST_ROWS, Place, grid_of
 from geonode.reading.sheet import (
     LONGEST_NAME,
+    MOST_COLUMNS,
     Cells,
     Decimal,
     Row,
     Understood,
-    require_few_columns,
+    require_at_most,
     to_number,
 )
 from geonode.spectra.arrays import require_values
@@ -88,7 +89,7 @@ def _rows_of_lines(lines: Iterable[tuple[int, str]], delimiter: str) -> list[Row
     rows, count = [], 0
     for number, line in lines:
         cells = [cell.strip() for cell in _parted(line, delimiter)]
-        require_few_columns(len(cells))
+        require_at_most(MOST_COLUMNS, len(cells), "columns")
         count += len(cells) if any(cells) else 0
         require_values(count)
         rows.append((number, cells if any(cells) else []))
@@ -229,11 +230,8 @@ def read_text(
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding, content = "UTF-16", content.decode("utf-16").encode()
     ends = content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
-    if len(content) > largest or ends > MOST_TEXT_LINES:
-        raise SpectraError(
-            f"found more than {largest} bytes or {MOST_TEXT_LINES} lines, expected at most that; "
-            "read the spectra from several files"
-        )
+    require_at_most(largest, len(content))
+    require_at_most(MOST_TEXT_LINES, ends, "lines")
     lines = content.removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)
     if b"\0" in content or any(len(line) >= longest for line in lines):
         raise SpectraError(

@@ -23,9 +23,17 @@ import numpy as np
 
 from geonode.errors import ArtifactError, SpectraError
 from geonode.reading.headers import UNITS, Role, axis_header, is_marked_amount, role
-from geonode.reading.sheet import Labels, Sheet, Understood, require_binary, require_few_columns
+from geonode.reading.sheet import (
+    LARGEST_BINARY,
+    MOST_COLUMNS,
+    Labels,
+    Sheet,
+    Understood,
+    require_at_most,
+)
 from geonode.spectra.arrays import MOST_VALUES, require_values
 from geonode.spectra.table import shortest
+from geonode.storage.seal import require_file
 from geonode.storage.zarr_metadata import require_own_files, require_plain
 
 MOST_CHUNKS = 100_000
@@ -74,8 +82,7 @@ def read_netcdf(path: Path) -> Sheet:
 
     # A file is opened here, so that it is closed whatever a library raises.
     with path.open("rb") as file, errors_explained():
-        if path.stat().st_size > LARGEST_NETCDF:
-            raise SpectraError(f"found more than {LARGEST_NETCDF} bytes, expected at most that")
+        require_at_most(LARGEST_NETCDF, path.stat().st_size)
         is_version_3 = file.read(3) == b"CDF"
         file.seek(0)
         if not is_version_3:
@@ -135,18 +142,17 @@ def sheet_of_arrays(data: Any, kind: str) -> Sheet:
             raise SpectraError(f"found no coordinate {dim!r}, expected one for every dimension")
     if data[at_axis].dtype.kind not in "fiu":
         raise SpectraError(f"found {data[at_axis].dtype} on the axis, expected numbers")
-    require_few_columns(data.sizes[of_names])
+    require_at_most(MOST_COLUMNS, data.sizes[of_names], "spectra")
     numbers = np.asarray(values.transpose(of_names, *replicates, at_axis), np.float64)
-    names, places, spectra, samples = [], [], [], []
+    names, spectra, samples = [], [], []
     labels = data[of_names].values.tolist()
-    for number, (label, scans) in enumerate(zip(labels, numbers, strict=True), start=1):
+    for sample, (label, scans) in enumerate(zip(labels, numbers, strict=True)):
         text = shortest(float(label)) if isinstance(label, int | float) else str(label)
         measured = scans[~np.isnan(scans).all(axis=1)] if replicates else [scans]
         for scan, spectrum in enumerate(measured, start=1):
             names.append(text if scan == 1 else f"{text}__r{scan}")
-            places.append(f"{of_names} {number}")
             spectra.append(spectrum)
-            samples.append(number - 1)
+            samples.append(sample)
     axis = np.asarray(data[at_axis].values, np.float64)
     unit = _unit_of_array(data[at_axis])
     is_concentration = roles[of_names] == "concentration"
@@ -158,7 +164,7 @@ def sheet_of_arrays(data: Any, kind: str) -> Sheet:
         axis_name=str(data[at_axis].attrs.get("long_name", at_axis)),
         axis_unit=UNITS.get(unit.lower(), unit),
         values=np.stack(spectra) if spectra else np.empty((0, len(axis))),
-        name_places=places,
+        name_places=[f"{of_names} {sample + 1}" for sample in samples],
         axis_places=[f"{at_axis} {number}" for number in range(1, len(axis) + 1)],
         understood=Understood(f"{kind}, variable {name} ({', '.join(map(str, values.dims))})"),
         of_samples=not is_concentration,
@@ -175,21 +181,15 @@ def _amounts_beside(
     found = []
     for name, variable in data.variables.items():
         others = [dim for dim in variable.dims if dim != of_names]
-        known = _role(data, name) == "concentration" or is_marked_amount(str(name))
-        of_samples = of_names in variable.dims and len(others) < 2 and variable.dtype.kind in "fiu"
-        if (
-            not known
-            or not of_samples
-            or any(roles[dim] in ("axis", "replicate") for dim in others)
-        ):
+        is_amount = _role(data, name) == "concentration" or is_marked_amount(str(name))
+        is_of_samples = of_names in variable.dims and variable.dtype.kind in "fiu"
+        is_of_spectra = any(roles[dim] in ("axis", "replicate") for dim in others)
+        if not is_amount or not is_of_samples or is_of_spectra or len(others) > 1:
             continue
-        require_few_columns(variable.size)
+        require_at_most(MOST_COLUMNS, variable.size, "amounts")
         values = np.asarray(variable.transpose(of_names, ...).values, np.float64)
         labels = [str(one) for one in data[others[0]].values] if others else [str(name)]
-        unit, places = (
-            _unit_of_array(variable),
-            [f"{name}, {of_names} {one + 1}" for one in samples],
-        )
+        unit, places = _unit_of_array(variable), [f"{name}, {of_names} {at + 1}" for at in samples]
         for label, amounts in zip(labels, values.reshape(len(values), -1).T, strict=True):
             cells = [shortest(float(amounts[sample])) for sample in samples]
             found.append(Labels(label if unit == "1" else f"{label} ({unit})", cells, places))
@@ -316,12 +316,12 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     """Arrays of numbers of a file, by name."""
     from scipy.io import loadmat, whosmat  # noqa: PLC0415 - few files need it
 
-    require_binary(path)
+    require_at_most(LARGEST_BINARY, require_file(path).stat().st_size)
     try:
         with errors_explained("MATLAB file of an earlier version than 7.3"):
-            held = [(name, shape) for name, shape, kind in whosmat(path) if kind in _NUMBER_TYPES]
-            require_values(sum(int(np.prod(shape, dtype=object)) for _, shape in held))
-            found = loadmat(path, variable_names=[name for name, _ in held])
-            return {name: np.asarray(found[name]) for name, _ in held}
+            shapes = {name: shape for name, shape, kind in whosmat(path) if kind in _NUMBER_TYPES}
+            require_values(sum(map(math.prod, shapes.values())))
+            found = loadmat(path, variable_names=[*shapes])
+            return {name: np.asarray(found[name]) for name in shapes}
     except SpectraError as error:
         raise SpectraError(f"{error}; {_WAY_OUT}") from error

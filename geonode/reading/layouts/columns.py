@@ -25,7 +25,7 @@ from geonode.reading.headers import (
 from geonode.reading.layouts.layout import Asked, LayoutFit, axis_of
 from geonode.reading.layouts.rows import corner_parts, direction, refuse_turned, runs_one_way
 from geonode.reading.layouts.table_place import counts_rows
-from geonode.reading.levels import common_unit, with_scan_marks
+from geonode.reading.levels import SECOND_TABLE, common_unit, with_scan_marks
 from geonode.reading.sheet import NOT_KNOWN, Cells, Labels, Sheet, is_word, places_called, to_number
 
 _OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I)
@@ -214,8 +214,7 @@ def _concentrations(rows: list[_Heading]) -> _Heading | None:
     if not others:
         raise SpectraError(
             f"row {levels[0].number}: found {levels[0].corner!r} beside {first}, which may number "
-            "samples; call the row concentration, or write the unit, such as 30 ppb, or give "
-            "concentrations in a second table (spectra.concentrations)"
+            f"samples; call the row concentration, or write the unit (30 ppb), or {SECOND_TABLE}"
         )
     raise SpectraError(
         f"rows {levels[0].number} and {levels[1].number}: found two rows that may be the "

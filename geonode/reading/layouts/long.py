@@ -95,16 +95,15 @@ class OneRowAValue:
         axis, columns = np.unique(wavelengths, return_inverse=True)
         require_values(len(names) * len(axis))
         values = np.full((len(names), len(axis)), np.nan)
-        known: dict[tuple[int, int], int] = {}
-        cells = zip(spectra, columns.tolist(), strict=True)
-        for row, cell, value in zip(rows, cells, grid.column_of_numbers(at_value), strict=True):
-            if cell in known:
-                raise SpectraError(
-                    f"row {row}: found {names[cell[0]]} at {axis[cell[1]]:.10g} again, first in "
-                    f"row {known[cell]}; number scans in a column called replicate"
-                )
-            known[cell] = row
-            values[cell] = value
+        cells = np.array(spectra) * len(axis) + columns
+        values.flat[cells] = grid.column_of_numbers(at_value)
+        _, first_of, cell = np.unique(cells, return_index=True, return_inverse=True)
+        for again in np.flatnonzero(first_of[cell] < np.arange(len(rows))).tolist():
+            raise SpectraError(
+                f"row {rows[again]}: found {names[spectra[again]]} at {wavelengths[again]:.10g} "
+                f"again, first in row {rows[first_of[cell[again]]]}; number scans in a column "
+                "called replicate"
+            )
         axis_name, axis_unit = axis_header(grid.header[at_axis])
         unused = [at for at, one in enumerate(roles) if at in left or one == "about"]
         skipped = tuple(f"column {grid.header[at]!r}" for at in unused)

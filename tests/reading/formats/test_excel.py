@@ -196,7 +196,7 @@ def test_what_is_no_workbook_or_unpacks_to_too_much_is_not_opened(book, file, mo
     assert len(read_table(path).concentrations) == 4
     monkeypatch.setattr(excel, "LARGEST_WORKBOOK", size - 1)
     monkeypatch.setattr(openpyxl, "load_workbook", None)
-    with pytest.raises(SpectraError, match=f"found a workbook of {size} bytes unpacked"):
+    with pytest.raises(SpectraError, match=f"found {size} bytes unpacked"):
         read_table(path)
     with pytest.raises(SpectraError, match=r"found no workbook, expected one saved as \.xlsx"):
         read_table(file("nm,0,1,2,3\n", "a.xlsx"))

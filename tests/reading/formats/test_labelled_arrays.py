@@ -91,10 +91,7 @@ REFUSED = {
     "no coordinate": (dataset().drop_vars("wavelength"), "found no coordinate 'wavelength'"),
     "axis of texts": (at(wavelength=["a", "b", "c", "d"]), "on the axis, expected numbers"),
     "axis with NaN": (at(wavelength=[1.0, 2, 3, np.nan]), "wavelength 4: found nan on the axis"),
-    "same level": (
-        at(concentration=[1.0, 2, 2, 3]),
-        r"concentration 2 \('2'\) and concentration 3 \('2'\) are the same scan",
-    ),
+    "same level": (at(concentration=[1.0, 2, 2, 3]), r"concentration 2 \('2'\) and concentration"),
     "infinite": (dataset(np.where(SIGNAL > 1, np.inf, SIGNAL)), "finite"),
 }
 
@@ -157,7 +154,7 @@ def test_netcdf_that_is_none_too_large_or_lacks_its_package_is_refused(file, mon
     with pytest.raises(SpectraError, match="found 24 values, expected at most 23"):
         read_table(path)
     monkeypatch.setattr(labelled_arrays, "LARGEST_NETCDF", path.stat().st_size - 1)
-    with pytest.raises(SpectraError, match=r"found more than \d+ bytes"):
+    with pytest.raises(SpectraError, match=r"found \d+ bytes, expected at most"):
         read_table(path)
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "h5netcdf", None)
