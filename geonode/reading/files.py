@@ -279,11 +279,7 @@ def read_sheet(
 def read_format(
     path: Path, sheet: str | None = None, *, of_names: bool = False, beside: str | None = None
 ) -> Cells | Sheet:
-    """Cells, of spectra or of names, or spectra of a file, by its ending; text if it is unknown.
-
-    Raises:
-        SpectraError, OSError: as `read_sheet`.
-    """
+    """Cells, or spectra, of a file by its ending, text if it is unknown; raises as `read_sheet`."""
     suffix = _name_and_ending(path)[1]
     if way := _way_out(suffix):
         raise SpectraError(
@@ -307,9 +303,6 @@ def _way_out(suffix: str) -> str | None:
     return NO_READER[".opus"] if suffix[1:].isdigit() else NO_READER.get(suffix)
 
 
-# folders
-
-
 def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
     """Spectra of the files of a folder on one axis; of several endings, the most frequent one."""
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
@@ -317,9 +310,9 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
         files = [file for file in files if file.resolve() != apart.resolve()]
     if not files:
         raise SpectraError("found a folder with nothing in it, expected files of spectra")
-    counts = Counter(_name_and_ending(file)[1] for file in files if file.is_file())
-    known = Counter({one: counts[one] for one in counts if one in FORMATS})
-    known = known or Counter({one: counts[one] for one in counts if not _way_out(one)})
+    endings = [_name_and_ending(file)[1] for file in files if file.is_file()]
+    known = Counter(ending for ending in endings if ending in FORMATS)
+    known = known or Counter(ending for ending in endings if not _way_out(ending))
     (ending, most), (other, next_most) = [*known.most_common(2), *[("", 0)] * 2][:2]
     if most == next_most:
         found = f"as many files {ending} as {other}" if most else f"{files[0].name} in a folder"
@@ -362,13 +355,8 @@ def _one_of_folder(file: Path, column: str | None) -> Sheet:
             f"{', '.join(repr(name[:40]) for name in sheet.names[:5])}, expected one in every file "
             "of a folder; choose it by spectra.target, or read this file alone"
         )
-    sheet = replace(sheet, signal=sheet.signal or sheet.quantity)  # which the name may have been
-    return replace(
-        sheet, names=[_name_and_ending(file)[0]], name_places=[file.name], of_samples=True
-    )
-
-
-# wavelengths
+    signal, name = sheet.signal or sheet.quantity, _name_and_ending(file)[0]
+    return replace(sheet, signal=signal, names=[name], name_places=[file.name], of_samples=True)
 
 
 def selected(

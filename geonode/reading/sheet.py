@@ -422,6 +422,12 @@ def to_number(text: str, decimal: Decimal = ".") -> float | None:
         return None
 
 
+def is_one_way(numbers: Sequence[float] | Float[np.ndarray, "number"]) -> bool:
+    """Whether numbers ascend or descend throughout."""
+    steps = np.diff(numbers)
+    return bool((steps > 0).all() or (steps < 0).all())
+
+
 def is_word(cell: str) -> bool:
     """Whether a cell is a word that stands in place of no number."""
     is_number = OVERFLOW.fullmatch(cell) or cell.lower() in EMPTY or to_number(cell) is not None

@@ -69,11 +69,7 @@ def kept_of(path: Path) -> Path:
 
 @contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
-    """Temporary folder next to `path`, empty at first and exclusive to this process.
-
-    Raises:
-        ArtifactError: as `replacing`.
-    """
+    """Empty folder next to `path`, for a time and this process alone; raises as `replacing`."""
     with _scratch(path) as temporary:
         temporary.mkdir()
         yield temporary
@@ -101,11 +97,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or folder of `replacing`, and remains of a killed run.
-
-    Raises:
-        ArtifactError: as `replacing`.
-    """
+    """Remove what `replacing` wrote, and remains of a killed run; raises as `replacing`."""
     with file_lock(path) as own, _told(path):
         for left in (own / _NEW, own / _OLD, own / _KEPT, path):
             _remove(left)

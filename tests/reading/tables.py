@@ -36,7 +36,7 @@ def parameters(**changes):
 
 def asked(path, choices=UNCHOSEN, **options):
     """Parameters that read a file, with what it leaves open."""
-    return spectra_parameters(path, **asdict(choices), **options)
+    return spectra_parameters(path, **(asdict(choices) | options))
 
 
 def read_table(path, **options):

@@ -144,7 +144,7 @@ def test_one_of_several_is_a_series_and_all_are_spectra(tmp_path):
         path = tmp_path / table[0]
         with pytest.raises(SpectraError, match="several amounts, 'Cu', 'Zn'; choose one"):
             read_table(path)
-        zinc = read_table(path, choices=Choices(target="zn"))
+        zinc = read_table(path, target="zn")
         np.testing.assert_array_equal(zinc.concentrations, np.unique(AMOUNTS[:, 1]))
         assert zinc.concentration_unit == "ppm"
         assert [len(scans) for scans in zinc.scans].count(2) == 1

@@ -29,6 +29,7 @@ from geonode.reading.sheet import (
     Labels,
     Sheet,
     Understood,
+    is_one_way,
     require_at_most,
 )
 from geonode.spectra.arrays import MOST_VALUES, require_values
@@ -279,12 +280,9 @@ def read_matlab(path: Path) -> Sheet:
     matrix = arrays[matrices[0]]
     vectors = {name: arrays[name].ravel() for name, found in sides.items() if len(found) == 1}
     roles = {name: role(name) for name in vectors}
-    steps = {name: np.diff(vector.astype(float)) for name, vector in vectors.items()}
-    axes = [name for name in vectors if roles[name] == "axis"] or [
-        name
-        for name in vectors
-        if roles[name] is None and ((steps[name] > 0).all() or (steps[name] < 0).all())
-    ]
+    in_order = [name for name in vectors if is_one_way(vectors[name].astype(float))]
+    axes = [name for name in vectors if roles[name] == "axis"]
+    axes = axes or [name for name in in_order if roles[name] is None]
     axes = [name for name in axes if len(vectors[name]) in matrix.shape]
     if len(axes) != 1 or matrix.ndim != 2 or matrix.shape[0] == matrix.shape[1]:
         raise SpectraError(

@@ -22,7 +22,7 @@ from geonode.reading.headers import (
     level,
     role,
 )
-from geonode.reading.layouts.layout import Asked, LayoutFit, axis_of
+from geonode.reading.layouts.layout import Asked, axis_of
 from geonode.reading.layouts.rows import corner_parts, direction, refuse_turned, runs_one_way
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.levels import SECOND_TABLE, common_unit, with_scan_marks
@@ -37,17 +37,15 @@ class OneSpectrum:
 
     name = "two columns, one spectrum"
 
-    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:  # noqa: ARG002
+    def fit(self, grid: Cells, asked: Asked) -> tuple[bool, str]:  # noqa: ARG002
         """Two columns, of which the first ascends or descends, or channels without a header."""
         if len(grid.header) != 2 and grid.understood.header_rows:
-            return LayoutFit(False, f"there are {len(grid.header)} columns")
+            return False, f"there are {len(grid.header)} columns"
         if len(grid.headings) > 1 or role(grid.header[0]) in ("axis", "concentration", "other"):
-            return LayoutFit(False, "the header says what the columns are")
+            return False, "the header says what the columns are"
         if len(grid.rows) < 2 or not runs_one_way(grid.column(0)):
-            return LayoutFit(False, "the first column does not ascend or descend throughout")
-        return LayoutFit(
-            True, "two columns, of which the first ascends or descends, and text around"
-        )
+            return False, "the first column does not ascend or descend throughout"
+        return True, "two columns, of which the first ascends or descends, and text around"
 
     def long(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectrum, with the unit of the axis from the text above where it is named there."""
@@ -81,12 +79,12 @@ class OneColumn:
 
     name = "one column a spectrum"
 
-    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:
+    def fit(self, grid: Cells, asked: Asked) -> tuple[bool, str]:
         """As `direction` finds; a header of several rows is always above columns."""
         if len(grid.headings) > 1:
-            return LayoutFit(True, "the header has several rows")
+            return True, "the header has several rows"
         way, reason = direction(grid, asked)
-        return LayoutFit(way == "columns", reason)
+        return way == "columns", reason
 
     def long(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra, and the names above them; columns of remarks are left out."""
@@ -136,9 +134,6 @@ def _without_remarks(grid: Cells) -> Cells:
     if not words or len(kept) < 2:
         return grid
     return grid.only(kept, f"columns {', '.join(grid.header[at] for at in words)}")
-
-
-# headers of several rows
 
 
 class _Heading(NamedTuple):

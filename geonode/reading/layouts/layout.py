@@ -9,7 +9,6 @@ by it, and one row a value would need three times the memory.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -39,13 +38,6 @@ class Asked:
     """Which amount to take where a table gives several; None: the only one."""
     called: str = "signal"
     """Name of a spectrum to which the table gives none."""
-
-
-class LayoutFit(NamedTuple):
-    """Whether a layout fits a table, and why or why not, for people."""
-
-    fits: bool
-    reason: str
 
 
 def axis_of(

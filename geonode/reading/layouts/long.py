@@ -11,7 +11,7 @@ from geonode.reading.headers import (
     level,
     role,
 )
-from geonode.reading.layouts.layout import Asked, LayoutFit, column_labels, with_unit_column
+from geonode.reading.layouts.layout import Asked, column_labels, with_unit_column
 from geonode.reading.levels import with_scan_marks
 from geonode.reading.sheet import Cells, Sheet, to_number
 from geonode.spectra.arrays import require_values
@@ -22,7 +22,7 @@ class OneRowAValue:
 
     name = "one row a value"
 
-    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:  # noqa: ARG002
+    def fit(self, grid: Cells, asked: Asked) -> tuple[bool, str]:  # noqa: ARG002
         """Headers name one axis, and amounts or the sample."""
         header, roles = grid.header, [role(name) for name in grid.header]
         why_not = ""
@@ -39,9 +39,7 @@ class OneRowAValue:
         elif len({*(axis := grid.column(roles.index("axis")))}) == len(axis):
             # Spectra may be called sample and blank, but then the axis does not repeat itself.
             why_not = "no wavelength repeats itself"
-        return LayoutFit(
-            not why_not, why_not or "headers name an axis, what was measured there, a value"
-        )
+        return not why_not, why_not or "headers name an axis, what was measured there, a value"
 
     def long(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra; a column of replicates numbers scans of one sample or of its amounts."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import axis_header, role
-from geonode.reading.layouts.layout import Asked, LayoutFit
+from geonode.reading.layouts.layout import Asked
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.levels import with_scan_marks
 from geonode.reading.sheet import Cells, Labels, Row, Sheet
@@ -16,12 +16,12 @@ class TwoColumnsEach:
 
     name = "two columns a spectrum"
 
-    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:  # noqa: ARG002
+    def fit(self, grid: Cells, asked: Asked) -> tuple[bool, str]:  # noqa: ARG002
         """A row of the header names an axis above every second column."""
         row = _axis_row(grid)
         if row is None:
-            return LayoutFit(False, "no row of the header names an axis above every second column")
-        return LayoutFit(True, f"row {row[0]} names an axis above every second column")
+            return False, "no row of the header names an axis above every second column"
+        return True, f"row {row[0]} names an axis above every second column"
 
     def long(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra on their common axis, without those of a baseline."""

@@ -90,11 +90,11 @@ def test_a_sheet_is_chosen(book, tmp_path):
     with pytest.raises(SpectraError, match=r"sheets 'Sheet', 'Sheet1', .*spectra\.sheet"):
         read_table(path)
     with pytest.raises(SpectraError, match="expected one called 'data'"):
-        read_table(path, choices=Choices(sheet="data"))
-    assert_series(read_table(path, choices=Choices(sheet="Sheet1")))
+        read_table(path, sheet="data")
+    assert_series(read_table(path, sheet="Sheet1"))
     assert len(read_spectra(path, sheet_name="Sheet1").names) == len(NAMES)
     with pytest.raises(SpectraError, match="expected a workbook"):
-        read_table(tmp_path / "a.csv", choices=Choices(sheet="Sheet1"))
+        read_table(tmp_path / "a.csv", sheet="Sheet1")
 
 
 @pytest.mark.parametrize("number_format", ["0%", '0.0 "of" %', "0.0,", "#,##0,", "0.0,,"])
