@@ -30,7 +30,7 @@ from geonode.reading.layouts.choice import sheet_of
 from geonode.reading.layouts.layout import Asked
 from geonode.reading.levels import RenamedColumns, places_by_level, unknown_apart
 from geonode.reading.sense import doubts_of_cells
-from geonode.reading.sheet import Cells, Sheet, joined, some_of
+from geonode.reading.sheet import Cells, Sheet, joined, places_called, some_of
 from geonode.spectra.table import FEWEST_WAVELENGTHS, Spectra
 from geonode.terminal import printable
 
@@ -347,14 +347,15 @@ def _one_of_folder(file: Path, column: str | None) -> Sheet:
         places = [f"{file.name}, {place}" for place in sheet.name_places]
         return replace(sheet, name_places=places)
     sheet = read_sheet(file, Asked(target=column))
-    if column is not None:
-        sheet = sheet.one_called(column)
-    if len(sheet.names) != 1:
+    chosen = [*range(len(sheet.names))] if column is None else places_called(sheet.names, column)
+    if len(chosen) != 1:
+        called = "," if column is None else f" called {column[:40]!r} among"
+        names = some_of([repr(name[:40]) for name in sheet.names])
         raise SpectraError(
-            f"found {len(sheet.names)} spectra, "
-            f"{', '.join(repr(name[:40]) for name in sheet.names[:5])}, expected one in every file "
-            "of a folder; choose it by spectra.target, or read this file alone"
+            f"found {len(chosen)} spectra{called} {names}, expected one in every file of a folder; "
+            "choose it by spectra.target, or read this file alone"
         )
+    sheet = sheet.at(chosen)
     signal, name = sheet.signal or sheet.quantity, _name_and_ending(file)[0]
     return replace(sheet, signal=signal, names=[name], name_places=[file.name], of_samples=True)
 

@@ -61,10 +61,10 @@ def places_by_level(
         key = scan.concentration, scan.scan
         if key in places:
             both = places[key], spectrum
-            names = [f"{sheet.name_places[at]} ({sheet.names[at]!r})" for at in both]
+            named = [f"{sheet.name_places[at]} ({sheet.names[at]!r})" for at in both]
             alike = len({sheet.names[at] for at in both}) == 1
             raise SpectraError(
-                f"{' and '.join(names)} are the same scan of one level; mark further scans as "
+                f"{' and '.join(named)} are the same scan of one level; mark further scans as "
                 f"{shortest(key[0])}__r2, __r3{', or set spectra.replicates: marks' * alike}"
             )
         places[key] = spectrum

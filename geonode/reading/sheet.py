@@ -157,21 +157,6 @@ class Sheet:
         named = [quantity_of(name) for name in self.names]
         return quantity_of(self.signal) or (one_quantity(named) if all(named) else None)
 
-    def one_called(self, name: str) -> "Sheet":
-        """The spectrum of this name alone, whatever its letters are, large or small.
-
-        Raises:
-            SpectraError: none is called so, or several are.
-        """
-        found = places_called(self.names, name)
-        if len(found) != 1:
-            raise SpectraError(
-                f"found {len(found)} spectra called {name[:40]!r} among "
-                f"{', '.join(repr(one[:40]) for one in self.names[:10])}, expected one; choose it "
-                "by spectra.target"
-            )
-        return self.at(found)
-
     def at(self, kept: Sequence[int]) -> "Sheet":
         """Some of the spectra, by their places."""
         names, places = ([of[one] for one in kept] for of in (self.names, self.name_places))
@@ -275,12 +260,10 @@ def joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
         if (other := called.setdefault(sheet.names[0], file)) != file and not by_title:
             raise SpectraError(f"found {other} and {file}, expected one file a spectrum")
     require_values(sum(sheet.values.size for sheet in sheets.values()))
-    spectra = [
-        (name, sheet.axis, values, place)
-        for sheet in sheets.values()
-        for name, values, place in zip(sheet.names, sheet.values, sheet.name_places, strict=True)
-    ]
-    names, axes, values, places = (list(part) for part in zip(*spectra, strict=True))
+    names = [name for sheet in sheets.values() for name in sheet.names]
+    places = [place for sheet in sheets.values() for place in sheet.name_places]
+    values = [spectrum for sheet in sheets.values() for spectrum in sheet.values]
+    axes = [sheet.axis for sheet in sheets.values() for _ in sheet.names]
     axis, common, notes = on_common_axis(axes, values, places)
     about = {file: sheet.understood for file, sheet in sheets.items()}
     understood = replace(
@@ -376,16 +359,12 @@ class Cells:
         understood = self.understood.also(skipped=(skipped,))
         return replace(self, headings=above, rows=below, understood=understood)
 
-    def column_of_numbers(self, column: int) -> Float[np.ndarray, "row"]:
-        """Numbers of one column, NaN where a cell is empty.
+    def numbers(self, columns: Sequence[int]) -> Float[np.ndarray, "row column"]:
+        """Numbers of some columns, NaN where a cell is empty.
 
         Raises:
             SpectraError: a cell is text, or infinite.
         """
-        return np.array([self._number(row, column, cells[column]) for row, cells in self.rows])
-
-    def numbers(self, columns: range) -> Float[np.ndarray, "row column"]:
-        """Numbers of some columns, as of one."""
         numbers = np.empty((len(self.rows), len(columns)))
         for place, (row, cells) in enumerate(self.rows):
             numbers[place] = [self._number(row, at, cells[at]) for at in columns]

@@ -83,7 +83,7 @@ class OneRowAValue:
         names = about[0].cells
         if not of_series:
             about[0] = about[0]._replace(cells=with_scan_marks(names))
-        wavelengths = grid.column_of_numbers(at_axis := roles.index("axis"))
+        wavelengths = grid.numbers([at_axis := roles.index("axis")])[:, 0]
         wrong = np.flatnonzero(~np.isfinite(wavelengths))
         if wrong.size:
             raise SpectraError(
@@ -94,7 +94,7 @@ class OneRowAValue:
         require_values(len(names) * len(axis))
         values = np.full((len(names), len(axis)), np.nan)
         cells = np.array(spectra) * len(axis) + columns
-        values.flat[cells] = grid.column_of_numbers(at_value)
+        values.flat[cells] = grid.numbers([at_value])[:, 0]
         _, first_of, cell = np.unique(cells, return_index=True, return_inverse=True)
         for again in np.flatnonzero(first_of[cell] < np.arange(len(rows))).tolist():
             raise SpectraError(

@@ -44,15 +44,13 @@ class TwoColumnsEach:
             signal = signals.pop() if len(signals) == 1 else None
         axes, values = [], []
         for pair in pairs:
-            at, of_axis = grid.column_of_numbers(2 * pair), grid.column_of_numbers(2 * pair + 1)
-            lost = np.flatnonzero(np.isnan(at) & np.isfinite(of_axis))
+            at, spectrum = grid.numbers([2 * pair])[:, 0], grid.numbers([2 * pair + 1])[:, 0]
+            lost = np.flatnonzero(np.isnan(at) & np.isfinite(spectrum))
             if lost.size:
-                row = grid.row_numbers[lost[0]]
-                raise SpectraError(
-                    f"row {row}: found a value of {names[pair]!r} without its wavelength"
-                )
+                row, name = grid.row_numbers[lost[0]], names[pair]
+                raise SpectraError(f"row {row}: found a value of {name!r} without its wavelength")
             axes.append(at[~np.isnan(at)])
-            values.append(of_axis[~np.isnan(at)])
+            values.append(spectrum[~np.isnan(at)])
         if not pairs:
             raise SpectraError("found baselines alone, expected spectra beside them")
         names = [names[pair] for pair in pairs]

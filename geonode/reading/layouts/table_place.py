@@ -266,11 +266,7 @@ def grid_of(
     longer = bool(body) and all(len(trimmed(cells)) == width + 1 for _, cells in body)
     if longer and counts_rows([cells[0] for _, cells in body]):
         header, width = [(number, ["", *cells]) for number, cells in header], width + 1
-    behind = {number: [cell for cell in cells[width:] if cell] for number, cells in body}
-    noted, remarks = [str(number) for number, cells in behind.items() if cells], ()
-    if noted and all(is_word(cell) for cells in behind.values() for cell in cells):
-        body = [(number, cells[:width]) for number, cells in body]
-        remarks = (f"remarks behind the table, in rows {', '.join(noted[:10])}",)
+    body, remarks = _without_words_behind(body, width)
     for number, cells in body:
         found = len(trimmed(cells)) if len(cells) > width else len(cells)
         if found > width or (even and found < width):
@@ -292,6 +288,16 @@ def grid_of(
     understood = replace(understood, skipped=skipped, header_rows=header_rows)
     preamble = tuple(mark.join(cells) for _, cells in before)
     return Cells(above, below, decimal, understood, preamble=preamble)
+
+
+def _without_words_behind(body: list[Row], width: int) -> tuple[list[Row], tuple[str, ...]]:
+    """Rows without words behind the last column of the header, and where these are."""
+    behind = {number: [cell for cell in cells[width:] if cell] for number, cells in body}
+    noted = [str(number) for number, cells in behind.items() if cells]
+    if not noted or not all(is_word(cell) for cells in behind.values() for cell in cells):
+        return body, ()
+    remarks = f"remarks behind the table, in rows {', '.join(noted[:10])}"
+    return [(number, cells[:width]) for number, cells in body], (remarks,)
 
 
 def _channels(before: Sequence[Row]) -> list[str]:
