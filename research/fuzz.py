@@ -26,11 +26,13 @@ import typer
 import xarray
 from hypothesis import strategies as st
 
+from geonode.commands.spectra_file import spectra_parameters
 from geonode.config import SpectraParameters
 from geonode.errors import GeonodeError
 from geonode.parameters_file import parse_yaml, read_parameters
-from geonode.reading.files import read_spectra, read_table
-from geonode.reading.inspection import inspect_file
+from geonode.reading.files import read_spectra
+from geonode.reading.inspection import Inspection
+from geonode.reading.series_file import known_sheet, measured_table
 
 LONGEST = 20_000
 """Milliseconds of a case."""
@@ -128,12 +130,13 @@ def read_measured(path: Path) -> None:
         assert found.values.shape == (len({*found.names}), len(found.axis)), "shape of spectra"
         assert (np.diff(found.axis) > 0).all(), "axis does not ascend"
     with contextlib.suppress(GeonodeError):
-        inspection = inspect_file(path)
+        masked = spectra_parameters(path, missing="mask")
+        inspection = Inspection.of(known_sheet(masked), masked)
         SpectraParameters.model_validate(parse_yaml(inspection.proposal())["spectra"])
         said = inspection.to_json()
         numbers = [said["noise"], said["axis_step"], *said["levels"]]
         assert finite(numbers) and inspection.text(), "inspection is not finite"
-    table = read_table(path)
+    table = measured_table(spectra_parameters(path))
     arrays = [table.axis, table.concentrations, *table.scans]
     assert finite(*arrays, table.spectra), "table is not finite"
     assert table.spectra.shape == (len(table.concentrations), len(table.axis)), "shape of table"

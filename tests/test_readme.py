@@ -10,11 +10,11 @@ import pytest
 
 from geonode.calibration.saved import save_calibration
 from geonode.parameters_file import parse_yaml, read_parameters
-from geonode.reading.files import read_table
 from tests.calibration import beer
 from tests.commands.calling import call
 from tests.estimation.images import image_values, store
 from tests.estimation.trained import AXIS, spectra_at, write_model
+from tests.reading.tables import read_table
 from tests.stages.conftest import small_parameters
 
 ROOT = Path(__file__).parents[1]

@@ -35,7 +35,7 @@ from geonode.reading.files import (
     read_unknown_beside,
 )
 from geonode.reading.headers import same_unit
-from geonode.reading.series_file import has_several_amounts, known_sheet, samples_of
+from geonode.reading.series_file import known_sheet, samples_of
 from geonode.reading.sheet import plain_name
 from geonode.spectra.quantities import UNSAID, in_quantity, quantity_of
 from geonode.spectra.series import Series
@@ -370,7 +370,7 @@ def _mixtures(
         concentration_unit=None,
     )
     sheet = known_sheet(asked)
-    found = samples_of(sheet, asked)[2] if has_several_amounts(sheet) else None
+    found = samples_of(sheet, asked)[2] if sheet.sure_amounts else None
     if found is None or {*found.substances} != {*substances}:
         there = "one amount, or none" if found is None else listed([*found.substances])
         raise SpectraError(f"{file}: found {there}, expected amounts of {listed([*substances])}")

@@ -31,7 +31,7 @@ def verify(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
         found = verified.verified(folder, report)
     store = ModelStore.of_user()
     models = {entry.name: size for entry, size in store.entries().items()}
-    problems = [problem for one in found for problem in one.problems]
+    problems = [(one.path, problem) for one in found for problem in one.problems]
     if as_json:
         listed = [
             {
@@ -41,7 +41,10 @@ def verify(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
             }
             for one in found
         ]
-        wrong = [problem._asdict() | {"path": str(problem.path)} for problem in problems]
+        wrong = [
+            {"path": str(path), "array": getattr(error, "array", ""), "message": str(error)}
+            for path, error in problems
+        ]
         of_store = {"folder": str(store.folder), "models": models}
         echo_json({"artifacts": listed, "problems": wrong, "store": of_store})
     else:
@@ -50,7 +53,7 @@ def verify(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
         sizes = f"{_sized(sum(models.values()))} of at most {_sized(LARGEST_BYTES)}"
         tell(f"{store.folder or 'no store'}: {len(models)} learned models, {sizes}")
     if problems:
-        paths = ", ".join(dict.fromkeys(str(problem.path) for problem in problems))
+        paths = ", ".join(dict.fromkeys(str(path) for path, _ in problems))
         found_wrong(f"problems of {paths}: {len(problems)}")
     if not as_json:
         tell(f"all {len(found)} artifacts are intact and belong together")
@@ -59,7 +62,7 @@ def verify(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
 def _described(one: "Verified") -> Iterator[str]:
     """Lines about an artifact: its size, its problems and its arrays."""
     yield f"{one.path}: {_sized(one.bytes_on_disk)}"
-    yield from (f"  {problem.message}" for problem in one.problems)
+    yield from (f"  {problem}" for problem in one.problems)
     rows = [
         (
             f"  {array.name}",

@@ -29,18 +29,11 @@ def inspected(parameters: SpectraParameters) -> "Inspection | MixtureInspection"
         SpectraError: it cannot be read, or is no series.
     """
     from geonode.mixtures.inspected import MixtureInspection  # noqa: PLC0415
-    from geonode.reading.inspection import inspect_sheet, options_of  # noqa: PLC0415
-    from geonode.reading.series_file import (  # noqa: PLC0415
-        choices_of,
-        has_several_amounts,
-        known_sheet,
-    )
+    from geonode.reading.inspection import Inspection  # noqa: PLC0415
+    from geonode.reading.series_file import known_sheet  # noqa: PLC0415
 
-    file, choices, window = Path(parameters.source), choices_of(parameters), parameters.window
     sheet = known_sheet(parameters)
-    if has_several_amounts(sheet):
-        return MixtureInspection.of(sheet, parameters, options_of(file, window, choices))
-    return inspect_sheet(file, sheet, window, parameters.missing, choices)
+    return (MixtureInspection if sheet.sure_amounts else Inspection).of(sheet, parameters)
 
 
 def calibrated_to_folder(

@@ -1,7 +1,6 @@
 """Inspection of a file of mixtures: what is understood, refused, and can follow."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from geonode.config import SpectraParameters
 from geonode.errors import GeonodeError
 from geonode.mixtures.design import Design
-from geonode.reading.inspection import in_lines, noise_said, of_file, one_line_spectra
+from geonode.reading.inspection import facts_of_file, in_lines, noise_in_words, one_line_spectra
 from geonode.reading.sense import doubts_of_cells
 from geonode.reading.series_file import samples_of
 from geonode.reading.sheet import Sheet
@@ -29,20 +28,14 @@ class MixtureInspection:
     """How the file was understood, and its design, as plain numbers, texts and lists."""
 
     @classmethod
-    def of(cls, sheet: Sheet, parameters: SpectraParameters, options: str) -> "MixtureInspection":
-        """Look at a sheet with several amounts.
-
-        Args:
-            sheet: of `known_sheet`.
-            parameters: by which it was read.
-            options: words of a command line that reads it in this way.
+    def of(cls, sheet: Sheet, parameters: SpectraParameters) -> "MixtureInspection":
+        """Look at a sheet with several amounts, of `known_sheet`, that was read by parameters.
 
         Raises:
             SpectraError: as `samples_of`.
         """
         sheet, masked, series = samples_of(sheet, parameters)
-        found = of_file(Path(parameters.source), sheet, series.axis, masked)
-        found |= _design(series) | {"options": options}
+        found = facts_of_file(parameters, sheet, series.axis, masked) | _design(series)
         found["doubts"] = [*sheet.understood.notes, *doubts_of_cells(sheet)]
         return cls(series, found)
 
@@ -55,7 +48,7 @@ class MixtureInspection:
         series, found, options = self.series, self.found, self.found["options"]
         facts = {
             "samples": f"{found['samples']} of {found['compositions']} different compositions",
-            "noise": noise_said(found["noise"], found["replicate_noise"]),
+            "noise": noise_in_words(found["noise"], found["replicate_noise"]),
             "design": found["problem"] or "all substances can be calibrated together",
         }
         columns = ["substance", "lowest", "highest", "amounts", "correlation"]

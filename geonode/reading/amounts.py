@@ -5,16 +5,15 @@ from pathlib import Path
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import (
-    NamedLevel,
     amount_name,
     concentration_header,
     is_marked_amount,
     level,
     role,
 )
-from geonode.reading.layouts.naming import amounts_of, column_labels
+from geonode.reading.layouts.layout import amounts_of, column_labels
 from geonode.reading.levels import with_scan_marks
-from geonode.reading.sheet import NOT_KNOWN, Cells, Labels, Sheet, plain_name, same_name
+from geonode.reading.sheet import Cells, Labels, Sheet, plain_name, same_name
 
 
 def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
@@ -32,20 +31,20 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
     chosen = _chosen_amount(sheet, target)
     if chosen is None:
         return sheet
-    kept = [at for at, cell in enumerate(chosen.cells) if cell.lower() not in NOT_KNOWN]
-    if not kept:
-        raise SpectraError(f"found no spectrum with a {amount_name(chosen.header)}, expected some")
-    left = [at for at in range(len(sheet.names)) if at not in {*kept}]
-    found, known = sheet.apart(left, amount_name(chosen.header)), chosen.at(kept)
-    others = [one.header for one in sheet.amounts if one is not chosen]
+    name, places = amount_name(chosen.header), range(len(sheet.names))
+    known = chosen.at([at for at in places if chosen.known[at]])
+    if not known.cells:
+        raise SpectraError(f"found no spectrum with a {name}, expected some")
+    others = [amount.header for amount in sheet.amounts if amount is not chosen]
+    sheet = sheet.apart([at for at in places if not chosen.known[at]], name)
     called = target or role(chosen.header) == "concentration" or is_marked_amount(chosen.header)
     notes = () if called else (f"column {chosen.header!r} is taken for the concentrations",)
     skipped = (f"columns {', '.join(others)}",) if others else ()
     return replace(
-        found,
+        sheet,
         names=with_scan_marks(known.cells),
         name_places=known.places,
-        understood=found.understood.also(skipped=skipped, notes=notes),
+        understood=sheet.understood.also(skipped=skipped, notes=notes),
         of_samples=False,
         concentration_unit=concentration_header(chosen.header)[1] or sheet.concentration_unit,
         columns=False,
@@ -55,17 +54,16 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
 
 def _chosen_amount(sheet: Sheet, target: str | None) -> Labels | None:
     if target is None:
-        sure = [one for one in sheet.amounts if one.is_sure]
-        return sure[0] if len(sure) == 1 else None
+        return sheet.sure_amounts[0] if len(sheet.sure_amounts) == 1 else None
     if not sheet.amounts:
         raise SpectraError(
             f"found {sheet.understood.format}, which has no column of amounts, and the amount "
             f"{target[:40]!r} asked for; leave spectra.target out"
         )
     named = [one for one in sheet.amounts if same_name(amount_name(one.header), target)]
-    for found in ([one for one in sheet.amounts if same_name(one.header, target)], named):
-        if len(found) == 1:
-            return found[0]
+    for amounts in ([one for one in sheet.amounts if same_name(one.header, target)], named):
+        if len(amounts) == 1:
+            return amounts[0]
     known = ", ".join(repr(amount_name(one.header)[:40]) for one in sheet.amounts[:10])
     raise SpectraError(
         f"found {'two amounts' if named else 'no amount'} called {target[:40]!r}, expected one of "
@@ -73,28 +71,13 @@ def _chosen_amount(sheet: Sheet, target: str | None) -> Labels | None:
     )
 
 
-def require_amount(cell: str, place: str) -> NamedLevel:
-    """The amount that a cell is.
-
-    Raises:
-        SpectraError: it is none.
-    """
-    found = level(cell)
-    if found is None:
-        raise SpectraError(
-            f"{place}: found {cell[:40]!r}, expected an amount that is finite and not negative, "
-            "such as 30 or 30 ppb, or nothing"
-        )
-    return found
-
-
-def with_second_table(sheet: Sheet, grid: Cells, said: str, endings: tuple[str, ...]) -> Sheet:
+def with_second_table(sheet: Sheet, grid: Cells, title: str, endings: tuple[str, ...]) -> Sheet:
     """Spectra with the amounts that a second table gives for their names.
 
     Args:
         sheet: named spectra.
         grid: a column of names, and one or more of amounts.
-        said: what the table is called, for messages.
+        title: of the table, for messages.
         endings: endings of files, which names may have.
 
     Raises:
@@ -109,7 +92,7 @@ def with_second_table(sheet: Sheet, grid: Cells, said: str, endings: tuple[str, 
         named, amounts = [0], amounts_of(labels[1:])
     if not amounts or len(named) != 1 or any(map(level, header)):
         raise SpectraError(
-            f"{said}: found the columns {', '.join(map(repr, header[:10]))}, expected name and "
+            f"{title}: found the columns {', '.join(map(repr, header[:10]))}, expected name and "
             "concentration"
         )
     rows: dict[str, int] = {}
@@ -117,7 +100,7 @@ def with_second_table(sheet: Sheet, grid: Cells, said: str, endings: tuple[str, 
         name = plain_name(cells[named[0]])
         name = Path(name).stem if Path(name).suffix.lower() in endings else name
         if name in rows:
-            raise SpectraError(f"{said}, row {row}: found {name[:40]!r} again, expected it once")
+            raise SpectraError(f"{title}, row {row}: found {name[:40]!r} again, expected it once")
         rows[name] = place
     at = []
     for name, where in zip(sheet.names, sheet.name_places, strict=True):
@@ -125,13 +108,13 @@ def with_second_table(sheet: Sheet, grid: Cells, said: str, endings: tuple[str, 
         if row_of is None:
             known = ", ".join(map(repr, list(rows)[:3]))
             raise SpectraError(
-                f"{where}: found {name[:40]!r}, which {said} has not ({known}, ...), expected the "
+                f"{where}: found {name[:40]!r}, which {title} has not ({known}, ...), expected the "
                 "name of every spectrum there; leave its concentration empty to leave it out"
             )
         at.append(row_of)
-    found = tuple(
-        one.at(at)._replace(places=[f"{said}, {one.places[row]}" for row in at])
-        for one in amounts.values()
+    chosen = tuple(
+        amount.at(at)._replace(places=[f"{title}, {amount.places[row]}" for row in at])
+        for amount in amounts.values()
     )
-    understood = sheet.understood.also(f"concentrations of {said}")
-    return replace(sheet, understood=understood, amounts=found, columns=False)
+    understood = sheet.understood.also(f"concentrations of {title}")
+    return replace(sheet, understood=understood, amounts=chosen, columns=False)

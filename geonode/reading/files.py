@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
@@ -23,17 +21,17 @@ from jaxtyping import Float, Int
 from geonode.errors import SpectraError
 from geonode.reading.amounts import named_by_amount, with_second_table
 from geonode.reading.formats.delimited import read_delimited
-from geonode.reading.formats.excel import read_excel, sheet_of_levels
+from geonode.reading.formats.excel import filled_sheets, read_excel
 from geonode.reading.formats.jcamp_dx import JCAMP_SUFFIXES, read_jcamp
-from geonode.reading.formats.labelled_arrays import read_netcdf, read_zarr
-from geonode.reading.formats.matlab import read_matlab
+from geonode.reading.formats.labelled_arrays import read_matlab, read_netcdf, read_zarr
 from geonode.reading.formats.spc import read_spc
+from geonode.reading.headers import role
 from geonode.reading.layouts.choice import sheet_of
 from geonode.reading.layouts.layout import Asked
 from geonode.reading.levels import RenamedColumns, places_by_level, unknown_apart
-from geonode.reading.sense import doubts, doubts_of_cells, unstuck
-from geonode.reading.sheet import NOT_KNOWN, Cells, Sheet, joined
-from geonode.spectra.table import FEWEST_WAVELENGTHS, Spectra, SpectraTable
+from geonode.reading.sense import doubts_of_cells
+from geonode.reading.sheet import Cells, Sheet, joined, places_called, some_of
+from geonode.spectra.table import FEWEST_WAVELENGTHS, Spectra
 from geonode.terminal import printable
 
 _LOG = logging.getLogger(__name__)
@@ -85,34 +83,6 @@ class Choices:
 UNCHOSEN = Choices()
 
 
-def read_table(
-    path: Path,
-    *,
-    window: Window = None,
-    missing: Missing = "refuse",
-    choices: Choices = UNCHOSEN,
-) -> SpectraTable:
-    """Read a concentration series.
-
-    Args:
-        path: a file of any known format. Its axis may descend and its levels may have any order;
-            the table ascends in both.
-        window: part of the axis to keep, ends included (axis unit).
-        missing: whether a missing value within the window is an error, or its wavelength is left
-            out and reported as masked.
-        choices: what the file leaves open.
-
-    Raises:
-        SpectraError: the file cannot be read, or is no series; the message names file, row,
-            column, what was found and what was expected.
-    """
-    with errors_naming(path):
-        sheet = read_known_sheet(path, choices)
-        sheet, table = sheet_and_table(sheet, window, missing, choices.replicates)
-    warn(path, sheet, doubts(sheet, table))
-    return table
-
-
 def read_spectra(
     path: Path, *, missing: Missing = "refuse", sheet_name: str | None = None
 ) -> Spectra:
@@ -120,7 +90,7 @@ def read_spectra(
 
     Args:
         path: a file of any known format; the names of its spectra may be any text.
-        missing: as in `read_table`.
+        missing: whether a missing value is an error, or its wavelength is left out as masked.
         sheet_name: sheet of a workbook; None: the only one that is not empty.
 
     Raises:
@@ -140,15 +110,15 @@ def read_unknown_beside(
     """Read the spectra of unknown concentration that a file has beside its standards.
 
     Args:
-        path: a file that `read_table` reads, or samples of several substances.
-        missing: as in `read_table`.
+        path: a series, or samples of several substances.
+        missing: as in `read_spectra`.
         choices: what the file leaves open.
 
     Returns:
         The spectra by their names; None: every spectrum has a concentration.
 
     Raises:
-        SpectraError: as `read_table` and `read_spectra`.
+        SpectraError: as `read_spectra`, or the second table does not fit.
     """
     with errors_naming(path):
         unknown = read_known_sheet(path, choices).unknown
@@ -180,7 +150,7 @@ def _named(sheet: Sheet, missing: Missing) -> Spectra:
 def read_known(
     path: Path, choices: Choices = UNCHOSEN
 ) -> tuple[Spectra, Float[np.ndarray, "spectrum"], str | None]:
-    """Read spectra of known concentration as `read_table` does, but any number of them.
+    """Read spectra of known concentration, of a series or any number of them.
 
     Returns:
         The spectra, by ascending concentration; the concentrations; their unit if the file has it.
@@ -227,33 +197,6 @@ def errors_naming(path: Path) -> Iterator[None]:
         raise SpectraError(f"{path}: {' '.join(str(error).split())}") from error
 
 
-def sheet_and_table(
-    sheet: Sheet, window: Window, missing: Missing, replicates: RenamedColumns
-) -> tuple[Sheet, SpectraTable]:
-    """Spectra named by their concentrations, without stuck values, and the series that they are.
-
-    Raises:
-        SpectraError: they are no series.
-    """
-    scans, unit = places_by_level(sheet, replicates)
-    levels = np.empty(len(sheet.names))
-    levels[[*scans.values()]] = [level for level, _ in scans]
-    sheet, kept, masked = unstuck(sheet, *selected(sheet, window, missing), missing, levels)
-    by_level = groupby(sorted(scans), key=itemgetter(0))
-    spectra_of = {level: [scans[key] for key in keys] for level, keys in by_level}
-    return sheet, SpectraTable(
-        axis=sheet.axis[kept],
-        axis_name=sheet.axis_name,
-        axis_unit=sheet.axis_unit,
-        concentrations=np.array(list(spectra_of)),
-        scans=[sheet.values[spectra][:, kept] for spectra in spectra_of.values()],
-        masked=masked,
-        concentration_unit=unit,
-        places=tuple(map(tuple, spectra_of.values())),
-        quantity=sheet.quantity,
-    )
-
-
 def read_known_sheet(path: Path, choices: Choices) -> Sheet:
     """Spectra named by their concentrations, or with several amounts of which none was chosen.
 
@@ -275,11 +218,9 @@ def read_known_sheet(path: Path, choices: Choices) -> Sheet:
     if table is not None and second is not None:
         said = f"{second.name}, sheet {called!r}" if called else second.name
         sheet = named_by_amount(with_second_table(sheet, table, said, SUFFIXES), choices.target)
-    sure = [one for one in sheet.amounts if one.is_sure]
-    if not sure:
+    if not sheet.sure_amounts:
         return unknown_apart(sheet)
-    cells = zip(*(one.cells for one in sure), strict=True)
-    unknown = [at for at, of_one in enumerate(cells) if {*map(str.lower, of_one)} <= {*NOT_KNOWN}]
+    unknown = [at for at, known in enumerate(sheet.known_amounts) if not any(known)]
     return sheet.apart(unknown, "known amount") if len(unknown) < len(sheet.names) else sheet
 
 
@@ -288,8 +229,9 @@ def _second_table(path: Path, choices: Choices) -> tuple[Path | None, str | None
     if choices.concentrations is not None:
         return file_and_sheet(choices.concentrations)
     is_book = choices.sheet is None and path.suffix.lower() == ".xlsx" and path.is_file()
-    called = sheet_of_levels(path) if is_book else None
-    return (path, called) if called else (None, None)
+    titles = filled_sheets(path) if is_book else []
+    called = [title for title in titles if role(title) == "concentration"]
+    return (path, called[0]) if len(called) == 1 < len(titles) else (None, None)
 
 
 def file_and_sheet(second: Path) -> tuple[Path, str | None]:
@@ -337,11 +279,7 @@ def read_sheet(
 def read_format(
     path: Path, sheet: str | None = None, *, of_names: bool = False, beside: str | None = None
 ) -> Cells | Sheet:
-    """Cells, of spectra or of names, or spectra of a file, by its ending; text if it is unknown.
-
-    Raises:
-        SpectraError, OSError: as `read_sheet`.
-    """
+    """Cells, or spectra, of a file by its ending, text if it is unknown; raises as `read_sheet`."""
     suffix = _name_and_ending(path)[1]
     if way := _way_out(suffix):
         raise SpectraError(
@@ -365,9 +303,6 @@ def _way_out(suffix: str) -> str | None:
     return NO_READER[".opus"] if suffix[1:].isdigit() else NO_READER.get(suffix)
 
 
-# folders
-
-
 def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
     """Spectra of the files of a folder on one axis; of several endings, the most frequent one."""
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
@@ -375,9 +310,9 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
         files = [file for file in files if file.resolve() != apart.resolve()]
     if not files:
         raise SpectraError("found a folder with nothing in it, expected files of spectra")
-    counts = Counter(_name_and_ending(file)[1] for file in files if file.is_file())
-    known = Counter({one: counts[one] for one in counts if one in FORMATS})
-    known = known or Counter({one: counts[one] for one in counts if not _way_out(one)})
+    endings = [_name_and_ending(file)[1] for file in files if file.is_file()]
+    known = Counter(ending for ending in endings if ending in FORMATS)
+    known = known or Counter(ending for ending in endings if not _way_out(ending))
     (ending, most), (other, next_most) = [*known.most_common(2), *[("", 0)] * 2][:2]
     if most == next_most:
         found = f"as many files {ending} as {other}" if most else f"{files[0].name} in a folder"
@@ -398,12 +333,11 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
         spectra = named_by_amount(spectra, asked.target)
     if not left:
         return spectra
-    more = f" and {len(left) - 10} more" if len(left) > 10 else ""
     note = (
-        f"of the folder, the {len(kept)} files {ending} are read; left out are "
-        f"{', '.join(left[:10])}{more}: if they are spectra too, save all in one format"
+        f"of the folder, the {len(kept)} files {ending} are read; left out are {some_of(left)}: if "
+        "they are spectra too, save all in one format"
     )
-    return replace(spectra, understood=spectra.understood.also(notes=(note,)))
+    return spectra.noted(note)
 
 
 def _one_of_folder(file: Path, column: str | None) -> Sheet:
@@ -413,21 +347,17 @@ def _one_of_folder(file: Path, column: str | None) -> Sheet:
         places = [f"{file.name}, {place}" for place in sheet.name_places]
         return replace(sheet, name_places=places)
     sheet = read_sheet(file, Asked(target=column))
-    if column is not None:
-        sheet = sheet.one_called(column)
-    if len(sheet.names) != 1:
+    chosen = [*range(len(sheet.names))] if column is None else places_called(sheet.names, column)
+    if len(chosen) != 1:
+        called = "," if column is None else f" called {column[:40]!r} among"
+        names = some_of([repr(name[:40]) for name in sheet.names])
         raise SpectraError(
-            f"found {len(sheet.names)} spectra, "
-            f"{', '.join(repr(name[:40]) for name in sheet.names[:5])}, expected one in every file "
-            "of a folder; choose it by spectra.target, or read this file alone"
+            f"found {len(chosen)} spectra{called} {names}, expected one in every file of a folder; "
+            "choose it by spectra.target, or read this file alone"
         )
-    sheet = replace(sheet, signal=sheet.signal or sheet.quantity)  # which the name may have been
-    return replace(
-        sheet, names=[_name_and_ending(file)[0]], name_places=[file.name], of_samples=True
-    )
-
-
-# wavelengths
+    sheet = sheet.at(chosen)
+    signal, name = sheet.signal or sheet.quantity, _name_and_ending(file)[0]
+    return replace(sheet, signal=signal, names=[name], name_places=[file.name], of_samples=True)
 
 
 def selected(

@@ -3,23 +3,15 @@
 import json
 import re
 import shlex
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from geonode.reading.files import (
-    UNCHOSEN,
-    Choices,
-    Missing,
-    Window,
-    errors_naming,
-    read_known_sheet,
-    sheet_and_table,
-)
+from geonode.config import SpectraParameters
 from geonode.reading.sense import doubts
+from geonode.reading.series_file import table_of
 from geonode.reading.sheet import Sheet
 from geonode.spectra.chart import proposes_log
 from geonode.spectra.noise import noise_along_the_axis
@@ -29,34 +21,45 @@ BARS = "▁▂▃▄▅▆▇█"
 WIDEST_LINE = 48
 """Characters of a spectrum drawn in one line."""
 
+CHOICES = ("sheet", "concentrations", "replicates", "target")
+"""Parameters of what a file leaves open, which are options too."""
+
 _SIGNAL = re.compile(r"(?P<name>.+?)[\s_]*[(\[/]\s*(?P<unit>[^()\[\]]+?)\s*[)\]]?")
 
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """A file as it was understood."""
+    """A file of a series as it was understood."""
 
-    source: Path
-    """The file."""
+    parameters: SpectraParameters
+    """By which it was read."""
     sheet: Sheet
     """Its spectra."""
     table: SpectraTable
     """The series that they are."""
-    window: Window
-    """Part of the axis that was asked for; None: all of it."""
-    choices: Choices
-    """Choices that were made for it."""
     doubts: list[str]
     """What a reader should know, and what is possible and hardly meant (`sense.doubts`)."""
     noise: float
     """As `noise_along_the_axis`."""
+
+    @classmethod
+    def of(cls, sheet: Sheet, parameters: SpectraParameters) -> "Inspection":
+        """Look at a sheet of one amount, of `known_sheet`, that was read by parameters.
+
+        Raises:
+            SpectraError: it is no series.
+        """
+        sheet, table = table_of(sheet, parameters)
+        doubtful = [*sheet.understood.notes, *doubts(sheet, table)]
+        noise = noise_along_the_axis(table.axis, np.concatenate(table.scans))
+        return cls(parameters, sheet, table, doubtful, noise)
 
     def text(self) -> str:
         """The inspection for people."""
         found, table = self.to_json(), self.table
         facts = {
             "levels": f"{len(table.scans)}, unit {table.concentration_unit or 'not in the file'}",
-            "noise": noise_said(self.noise, found["replicate_noise"]),
+            "noise": noise_in_words(self.noise, found["replicate_noise"]),
             "not monotonic": f"{found['non_monotonic_share']:.0%} of the wavelengths, beyond noise",
         }
         names = [shortest(level) for level in table.concentrations]
@@ -66,7 +69,7 @@ class Inspection:
             for name, line, scans in zip(names, found["lines"], found["scans"], strict=True)
         ]
         doubtful = [f"doubt: {line}" for line in self.doubts]
-        command = f"as options: geonode inspect {self.options}"
+        command = f"as options: geonode inspect {found['options']}"
         proposal = found["proposal"].rstrip()
         head = in_lines(found, facts)
         return "\n".join([*head, "", *spectra, "", *doubtful, proposal, "", command])
@@ -75,7 +78,7 @@ class Inspection:
         """The inspection as plain numbers, texts and lists."""
         table = self.table
         return {
-            **of_file(self.source, self.sheet, table.axis, table.masked),
+            **facts_of_file(self.parameters, self.sheet, table.axis, table.masked),
             "levels": table.concentrations.tolist(),
             "scans": [len(scans) for scans in table.scans],
             "concentration_unit": table.concentration_unit,
@@ -85,38 +88,28 @@ class Inspection:
             "lines": one_line_spectra(table.spectra),
             "proposal": self.proposal(),
             "doubts": self.doubts,
-            "options": self.options,
         }
-
-    @property
-    def options(self) -> str:
-        """Words of a command line that reads the file in this way."""
-        return options_of(self.source, self.window, self.choices)
 
     def proposal(self) -> str:
         """Block `spectra` of a parameter file, with the reasons as comments."""
-        sheet, levels, window = self.sheet, self.table.concentrations, self.window
+        sheet, levels, window = self.sheet, self.table.concentrations, self.parameters.window
         match = _SIGNAL.fullmatch(sheet.signal or "")
         quantity, unit = (match["name"], match["unit"]) if match else (sheet.signal, None)
         of_levels, masked = self.table.concentration_unit, len(self.table.masked)
-        said, not_said = "from the file", "the file does not say: put it in"
+
+        def given(value: str | None, instead: str) -> tuple[str, str]:
+            missing = "the file does not say: put it in"
+            return _quoted(value or instead), "from the file" if value else missing
+
+        made = _choices_made(self.parameters)
+        chart = f"levels {levels[0]:g} to {levels[-1]:g}; the pipeline finds a chart by evidence"
         values = {
-            "source": (_quoted(str(self.source)), sheet.understood.format),
-            **{key: (_quoted(value), "as it was asked for") for key, value in _made(self.choices)},
-            "quantity": (
-                _quoted((quantity or "").lower() or "signal"),
-                said if quantity else not_said,
-            ),
-            "unit": (_quoted(unit or "1"), said if unit else not_said),
-            "concentration_unit": (
-                _quoted(of_levels or "unknown"),
-                said if of_levels else not_said,
-            ),
-            "chart": (
-                "log" if proposes_log(levels) else "linear",
-                f"levels {levels[0]:g} to {levels[-1]:g}; the pipeline finds a chart by evidence "
-                "anyway",
-            ),
+            "source": (_quoted(self.parameters.source), sheet.understood.format),
+            **{key: (_quoted(value), "as it was asked for") for key, value in made},
+            "quantity": given((quantity or "").lower(), "signal"),
+            "unit": given(unit, "1"),
+            "concentration_unit": given(of_levels, "unknown"),
+            "chart": ("log" if proposes_log(levels) else "linear", f"{chart} anyway"),
             "kappa": ("null", "of the asinh chart alone"),
             "window": (
                 "null" if window is None else f"[{window[0]!r}, {window[1]!r}]",
@@ -135,8 +128,8 @@ class Inspection:
         return "\n".join(["spectra:", *lines]) + "\n"
 
 
-def of_file(
-    source: Path,
+def facts_of_file(
+    parameters: SpectraParameters,
     sheet: Sheet,
     axis: Float[np.ndarray, "wavelength"],
     masked: Float[np.ndarray, "masked"],
@@ -144,14 +137,14 @@ def of_file(
     """How a file was understood, as plain numbers, texts and lists.
 
     Args:
-        source: the file.
+        parameters: by which it was read.
         sheet: its spectra.
         axis: the wavelengths that are kept.
         masked: those left out because a value is missing or a detector was stuck.
     """
     understood = sheet.understood
     return {
-        "source": str(source),
+        "source": parameters.source,
         "format": understood.format,
         "axis_name": sheet.axis_name,
         "axis_unit": sheet.axis_unit,
@@ -163,11 +156,12 @@ def of_file(
         "header_rows": list(understood.header_rows),
         "layouts": list(understood.layouts),
         "skipped": list(understood.skipped),
+        "options": _options(parameters),
     }
 
 
 def in_lines(found: dict[str, Any], facts: dict[str, str]) -> list[str]:
-    """Lines of what `of_file` says, of further facts, and of the layouts."""
+    """Lines of what `facts_of_file` says, of further facts, and of the layouts."""
     (low, high), unit = found["axis_range"], found["axis_unit"]
     every = {
         "file": found["source"],
@@ -186,62 +180,10 @@ def in_lines(found: dict[str, Any], facts: dict[str, str]) -> list[str]:
     return [*head, "", *(f"{'        ' if at else 'layout: '}{line}" for at, line in layouts)]
 
 
-def noise_said(noise: float, of_replicates: float | None) -> str:
+def noise_in_words(noise: float, of_replicates: float | None) -> str:
     """Noise from neighbours and from replicates, if there are some."""
-    said = "no replicates" if of_replicates is None else f"{of_replicates:.3g} from replicates"
-    return f"{noise:.3g} from neighbours, {said}"
-
-
-def options_of(source: Path, window: Window, choices: Choices) -> str:
-    """Words of a command line that reads a file in one way."""
-    words = [] if window is None else ["--window", repr(window[0]), repr(window[1])]
-    words += [word for key, value in _made(choices) for word in (f"--{key}", value)]
-    name = str(source)
-    return shlex.join([f"./{name}" if name.startswith("-") else name, *words])
-
-
-def _made(choices: Choices) -> list[tuple[str, str]]:
-    """Choices that were made, by the name of their parameter."""
-    made = asdict(choices)
-    return [(key, str(made[key])) for key in made if made[key] != getattr(UNCHOSEN, key)]
-
-
-def inspect_file(
-    path: Path,
-    *,
-    window: Window = None,
-    missing: Missing = "mask",
-    choices: Choices = UNCHOSEN,
-) -> Inspection:
-    """Look at a file of a series.
-
-    Args:
-        path: a file of any known format.
-        window: part of the axis to look at, ends included (axis unit).
-        missing: whether missing values are an error, or their wavelengths are left out and named.
-        choices: what the file leaves open.
-
-    Raises:
-        SpectraError: as `read_table`.
-    """
-    with errors_naming(path):
-        sheet = read_known_sheet(path, choices)
-    return inspect_sheet(path, sheet, window, missing, choices)
-
-
-def inspect_sheet(
-    path: Path, sheet: Sheet, window: Window, missing: Missing, choices: Choices
-) -> Inspection:
-    """Look at a file of a series that was read already; arguments are those of `inspect_file`.
-
-    Raises:
-        SpectraError: as `read_table`.
-    """
-    with errors_naming(path):
-        sheet, table = sheet_and_table(sheet, window, missing, choices.replicates)
-    doubtful = [*sheet.understood.notes, *doubts(sheet, table)]
-    noise = noise_along_the_axis(table.axis, np.concatenate(table.scans))
-    return Inspection(path, sheet, table, window, choices, doubtful, noise)
+    known = "no replicates" if of_replicates is None else f"{of_replicates:.3g} from replicates"
+    return f"{noise:.3g} from neighbours, {known}"
 
 
 def one_line_spectra(spectra: Float[np.ndarray, "level wavelength"]) -> list[str]:
@@ -252,6 +194,20 @@ def one_line_spectra(spectra: Float[np.ndarray, "level wavelength"]) -> list[str
     heights = np.zeros_like(means) if span == 0 else (means - low) / span
     bars = np.minimum((heights * len(BARS)).astype(int), len(BARS) - 1)
     return ["".join(BARS[bar] for bar in line) for line in bars]
+
+
+def _options(parameters: SpectraParameters) -> str:
+    """Words of a command line that reads the file in this way."""
+    window, name = parameters.window, parameters.source
+    words = [] if window is None else ["--window", repr(window[0]), repr(window[1])]
+    words += [word for key, value in _choices_made(parameters) for word in (f"--{key}", value)]
+    return shlex.join([f"./{name}" if name.startswith("-") else name, *words])
+
+
+def _choices_made(parameters: SpectraParameters) -> list[tuple[str, str]]:
+    """Choices that were made, by the name of their parameter."""
+    given = [(key, getattr(parameters, key)) for key in CHOICES]
+    return [(key, value) for key, value in given if value not in (None, "ask")]
 
 
 def _quoted(text: str) -> str:

@@ -19,11 +19,14 @@ from geonode.reading.headers import (
     same_unit,
 )
 from geonode.reading.layouts.table_place import counts_rows
-from geonode.reading.sheet import EMPTY, Sheet
+from geonode.reading.sheet import EMPTY, Sheet, some_of, unexpected
 from geonode.spectra.table import FEWEST_LEVELS, shortest, without_rounding
 
 RenamedColumns = Literal["ask", "marks", "levels"]
 """Meaning of `20.1` beside `20`: asked about, a further scan of 20, or a level of its own."""
+
+SECOND_TABLE = "give concentrations in a second table (spectra.concentrations)"
+"""What to do where names are no concentrations."""
 
 _BLANK = re.compile("bl(?:an|n)?[kc]|zero|solvent|water|buffer|control|^ref|leer|null", re.I)
 _NATURAL = re.compile(
@@ -46,26 +49,23 @@ def places_by_level(
         SpectraError: there are several amounts, or names are no concentrations, may mean two things
             or disagree in unit or label, or a scan is there twice.
     """
-    if several := [amount_name(one.header)[:40] for one in sheet.amounts if one.is_sure]:
-        raise SpectraError(
-            f"found several amounts, {', '.join(map(repr, several[:10]))}; choose "
-            "one by spectra.target"
-        )
+    if several := [repr(amount_name(amount.header)[:40]) for amount in sheet.sure_amounts]:
+        names = some_of(several)
+        raise SpectraError(f"found several amounts, {names}; choose one by spectra.target")
     found = _with_ranks(sheet, _scans(sheet, renamed_are))
     unit = sheet.concentration_unit
     for scan, place in zip(found, sheet.name_places, strict=True):
-        unit = _common_unit(unit, scan.unit, place)
+        unit = common_unit(place, unit, scan.unit)
     places: dict[tuple[float, int], int] = {}
     for spectrum, scan in enumerate(found):
         key = scan.concentration, scan.scan
         if key in places:
-            (one, name), (other, again) = (
-                (sheet.name_places[at], sheet.names[at]) for at in (places[key], spectrum)
-            )
+            both = places[key], spectrum
+            named = [f"{sheet.name_places[at]} ({sheet.names[at]!r})" for at in both]
+            alike = len({sheet.names[at] for at in both}) == 1
             raise SpectraError(
-                f"{one} ({name!r}) and {other} ({again!r}) are the same scan of one level; mark "
-                f"further scans as {shortest(key[0])}__r2, __r3"
-                + (", or set spectra.replicates: marks" if name == again else "")
+                f"{' and '.join(named)} are the same scan of one level; mark further scans as "
+                f"{shortest(key[0])}__r2, __r3{', or set spectra.replicates: marks' * alike}"
             )
         places[key] = spectrum
     return places, unit
@@ -102,16 +102,14 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[NamedLevel]:
     for name, place in zip(sheet.names, sheet.name_places, strict=True):
         seen[name] += 1
         if name in renamed:
-            first, count = renamed[name]
-            found.append(NamedLevel(float(first), count + 1, None, ""))
+            found.append(renamed[name])
         elif exact := level(name):
             if exact.unit is None and sheet.of_samples:
-                others = [repr(amount_name(one.header)[:40]) for one in sheet.amounts[:10]]
+                others = [repr(amount_name(amount.header)[:40]) for amount in sheet.amounts[:10]]
                 wish = f", or choose {' or '.join(others)} by spectra.target" if others else ""
                 raise SpectraError(
                     f"{place}: found {name[:40]!r} as name of a sample, expected a concentration; "
-                    "call them concentration, or write the unit, such as 30 ppb, or give them in a "
-                    f"second table (spectra.concentrations){wish}"
+                    f"call them so, or write the unit, such as 30 ppb, or {SECOND_TABLE}{wish}"
                 )
             again = seen[name] if renamed_are == "marks" and not exact.scan else exact.scan
             found.append(exact._replace(scan=again))
@@ -122,30 +120,32 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[NamedLevel]:
                 raise SpectraError(
                     f"{place}: found {name[:40]!r} beside {next(iter(labels.values()))[:40]!r}, "
                     "which are of two substances or samples, expected one label; take the other "
-                    "columns out, or give the concentrations in a second table "
-                    "(spectra.concentrations)"
+                    f"columns out, or {SECOND_TABLE}"
                 )
         else:
             hint = "; write 0 for a blank" if _BLANK.search(name) else ""
             if _DATE.fullmatch(name):
                 hint = ", and not a date, which spreadsheets make of such as 1-5 or 1.5"
-            raise SpectraError(
-                f"{place}: found {name[:40]!r}, expected a concentration that is finite and not "
-                f"negative, such as 30 or 30 ppb, or 30__r2 for its second scan{hint}; or give "
-                "the concentrations in a second table (spectra.concentrations)"
-            )
+            expected = "a concentration that is finite and not negative, such as 30 or 30 ppb, or "
+            expected += f"30__r2 for its second scan{hint}; or {SECOND_TABLE}"
+            raise unexpected(place, name, expected)
     return found
 
 
-def _common_unit(one: str | None, other: str | None, place: str) -> str | None:
-    if one is not None and other is not None and not same_unit(other, one):
+def common_unit(place: str, unit: str | None, other: str | None) -> str | None:
+    """The unit of concentrations, of which each tells its own, or nothing.
+
+    Raises:
+        SpectraError: they are in two units.
+    """
+    if unit is not None and other is not None and not same_unit(other, unit):
         raise SpectraError(
-            f"{place}: found concentrations in {other} and in {one}, expected one unit"
+            f"{place}: found concentrations in {other} and in {unit}, expected one unit"
         )
-    return one or other
+    return unit or other
 
 
-def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, tuple[str, int]]:
+def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, NamedLevel]:
     """Names such as `10.1` beside `10`, which is what pandas calls a second column 10."""
     names = {*sheet.names}
     found = {}
@@ -157,7 +157,7 @@ def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, tuple[str, 
         if not all(f"{first}.{one}" in names for one in range(1, count)):
             continue
         if renamed_are == "marks":
-            found[name] = first, count
+            found[name] = NamedLevel(float(first), count + 1, None, "")
         elif float(first) > 0:
             raise SpectraError(
                 f"{place}: found {name!r} beside {first!r}: a level of its own, or what pandas "
@@ -170,8 +170,8 @@ def _renamed(sheet: Sheet, renamed_are: RenamedColumns) -> dict[str, tuple[str, 
 def unknown_apart(sheet: Sheet) -> Sheet:
     """Spectra whose names are concentrations; those with other names are unknowns beside them.
 
-    Names that may be meant as a concentration stay, and so do all if few are concentrations, or if
-    bare numbers may be names too.
+    Names that may be meant as a concentration stay. All do if few are concentrations, or if bare
+    numbers may be names too.
     """
     found = [level(name) or labelled_level(name) for name in sheet.names]
     others = [at for at, name in enumerate(sheet.names) if not found[at] and _is_name_alone(name)]

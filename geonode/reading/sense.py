@@ -1,16 +1,26 @@
-"""Warnings about spectra that are possible but hardly meant, with their cells."""
+"""Warnings about spectra that are possible but hardly meant, with their cells.
+
+Stuck detectors: flat tops at a ceiling, and one number instead of a band. Rounding makes tops flat
+too: within n values beside n equal ones a parabola then falls by at most ((3 n - 1) / (n - 1))^2
+rounding steps, 16 for three. Baselines may be zero. A number that most of a spectrum has is suspect
+only where lower levels have a band, and higher ones if there are some.
+
+Drift in the order of measuring, by a permutation test on the scans of one level: with d_i the
+deviation of a scan from the mean of its level, and t_i its place in the file less the mean place
+of that level, the statistic is the squared norm of sum t_i d_i. Without a drift all orders of the
+scans within their levels are equally likely, whatever their noise is, so that the test is exact:
+P. Good, Permutation, Parametric and Bootstrap Tests of Hypotheses, 3rd edition, Springer 2005.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from geonode.reading.drift import drifts
 from geonode.reading.headers import labelled_level, level
 from geonode.reading.sheet import Sheet
-from geonode.reading.stuck import FLAT, flat_tops, stuck
 from geonode.spectra.table import MOST_LEVELS, SpectraTable, shortest, without_rounding
 from geonode.ties import first_largest, first_smallest
 
@@ -64,13 +74,15 @@ def doubts(sheet: Sheet, table: SpectraTable) -> list[str]:
     wrong = [*codes, *_far(measured)]
     # A value that is no measurement makes its level a stray one.
     orders = () if wrong else _orders(table)
-    return [*wrong, *_merged(sheet), *_copied(table), *orders, *drifts(table)]
+    return [*wrong, *_merged(sheet), *_copied(table), *orders, *_drifts(table)]
 
 
 def doubts_of_cells(sheet: Sheet) -> list[str]:
     """The doubts that need no concentrations, with the cells of flat tops."""
     codes, measured = _codes(sheet)
-    return [*codes, *_far(measured), *_flat(measured)]
+    tops = np.array([*_flat_tops(measured.values)], dtype=np.int64).reshape(-1, 2)
+    flat = _named_cells(measured, tops, f"flat tops of {FLAT} values or more begin")
+    return [*codes, *_far(measured), *flat]
 
 
 def unstuck(
@@ -91,21 +103,19 @@ def unstuck(
     """
     if not len(kept) or _codes(sheet)[0]:
         return sheet, kept, masked
-    found = stuck(sheet.values[:, kept], levels)
+    stuck = _stuck(sheet.values[:, kept], levels)
     names = np.array(sheet.names, dtype=object) if levels is None else levels
-    shares = {name: found[names == name].mean() for name in np.unique(names)}
-    known = (f"{name}" if levels is None else f"{name:g}" for name in shares)
-    said = zip(known, shares.values(), strict=True)
-    named = ", ".join(f"{name} ({share:.1%})" for name, share in said if share)
+    shares = {name: stuck[names == name].mean() for name in np.unique(names)}
+    text = "{} ({:.1%})" if levels is None else "{:g} ({:.1%})"
+    named = [text.format(name, share) for name, share in shares.items() if share]
     what = "sample" if levels is None else "level"
-    out = found[~found.all(axis=1)].any(axis=0) & (missing == "mask")
-    note = (
-        f"one number at {what} {named} of the wavelengths, as of a saturated or dark detector: "
-        f"dilute and measure again, or leave the {what} out, or the wavelengths (`missing: mask`; "
-        f"{out.sum()} are left out)"
-    )
+    out = stuck[~stuck.all(axis=1)].any(axis=0) & (missing == "mask")
     if named:
-        sheet = replace(sheet, understood=sheet.understood.also(notes=(note,)))
+        sheet = sheet.noted(
+            f"one number at {what} {', '.join(named)} of the wavelengths, "
+            f"as of a saturated or dark detector: dilute and measure again, or leave the {what} "
+            f"out, or the wavelengths (`missing: mask`; {out.sum()} are left out)"
+        )
     return sheet, kept[~out], np.sort(np.append(masked, sheet.axis[kept[out]]))
 
 
@@ -118,8 +128,8 @@ def _codes(sheet: Sheet) -> tuple[list[str], Sheet]:
     codes &= (values > CODES_APART * high) | (values < CODES_APART * low)
     shown = ", ".join(f"{value:.10g}" for value in np.unique(values[codes])[:CELLS_NAMED])
     said = f"values of {shown}, which often mean that one is missing (empty the cell if so)"
-    found = list(_named_cells(sheet, np.argwhere(codes), said))
-    return found, replace(sheet, values=np.where(codes, np.nan, values))
+    cells = _named_cells(sheet, np.argwhere(codes), said)
+    return [*cells], replace(sheet, values=np.where(codes, np.nan, values))
 
 
 def _far(sheet: Sheet) -> Iterator[str]:
@@ -136,12 +146,6 @@ def _far(sheet: Sheet) -> Iterator[str]:
         yield from _named_cells(sheet, np.argwhere(far), said)
 
 
-def _flat(sheet: Sheet) -> Iterator[str]:
-    """Flat tops, which show a detector at its ceiling."""
-    places = np.array([*flat_tops(sheet.values)], dtype=np.int64).reshape(-1, 2)
-    yield from _named_cells(sheet, places, f"flat tops of {FLAT} values or more begin")
-
-
 def _named_cells(sheet: Sheet, places: Int[np.ndarray, "cell 2"], what: str) -> Iterator[str]:
     if not len(places):
         return
@@ -151,14 +155,13 @@ def _named_cells(sheet: Sheet, places: Int[np.ndarray, "cell 2"], what: str) -> 
 
 
 def _merged(sheet: Sheet) -> Iterator[str]:
-    found = [level(name) or labelled_level(name) for name in sheet.names]
-    levels = np.unique([one.concentration for one in found if one is not None])
-    one = without_rounding(levels)
-    for place in np.flatnonzero(levels != one):
-        yield (
-            f"levels {shortest(levels[place])} and {shortest(one[place])} differ by rounding "
-            "alone: read as one level"
-        )
+    """Levels that differ by rounding."""
+    named = filter(None, (level(name) or labelled_level(name) for name in sheet.names))
+    levels = np.unique([each.concentration for each in named])
+    for name, same in zip(levels, without_rounding(levels), strict=True):
+        if name != same:
+            pair = f"levels {shortest(name)} and {shortest(same)}"
+            yield f"{pair} differ by rounding alone: read as one level"
 
 
 def _copied(table: SpectraTable) -> Iterator[str]:
@@ -245,3 +248,74 @@ def _away(
     along = (across + first - apart[here, behind]) / 2  # a product of vectors, by the cosine rule
     share = (along / np.maximum(across, TINIEST)).clip(0, 1)
     return np.maximum(first - 2 * share * along + share**2 * across, 0)
+
+
+FLAT, STEEP = 3, 20.0
+"""Fewest equal values of a flat top, and the rounding steps by which no rounded band falls."""
+
+BAND_SHARE = 0.05
+"""Signal of a band, as a share of the range of all values."""
+
+
+def _flat_tops(values: Float[np.ndarray, "spectrum wavelength"]) -> Iterator[tuple[int, int]]:
+    """Spectrum and first wavelength of every flat top, but of spectra that are flat throughout."""
+    step = np.diff(np.unique(values[np.isfinite(values)][:100_000])).min(initial=np.inf)
+    for spectrum, row in enumerate(values):
+        top = np.pad(row == np.nanmax(row, initial=-np.inf), 1)
+        for start, end in np.flatnonzero(top[1:] != top[:-1]).reshape(-1, 2).tolist():
+            beside = row[max(2 * start - end, 0) : 2 * end - start]
+            if end - start >= FLAT and row[start] - np.nanmin(beside) > STEEP * step:
+                yield spectrum, start
+
+
+def _stuck(
+    values: Float[np.ndarray, "spectrum wavelength"],
+    levels: Float[np.ndarray, "spectrum"] | None,
+) -> Bool[np.ndarray, "spectrum wavelength"]:
+    """Whether finite values are of a detector at its ceiling, or, at known levels, a dark one."""
+    found = np.zeros(values.shape, dtype=bool)
+    for spectrum, _ in _flat_tops(values):
+        found[spectrum] = values[spectrum] == values[spectrum].max()
+    if levels is None:
+        return found
+    same = values == np.median(values, axis=1, keepdims=True)
+    # A blank may well be zero throughout.
+    for spectrum in np.flatnonzero((same.mean(axis=1) > 0.5) & (levels > levels.min())).tolist():
+        band = np.abs(values - np.median(values[spectrum])) > BAND_SHARE * np.ptp(values)
+        sides = levels < levels[spectrum], levels > levels[spectrum]
+        seen = np.all([band[side].any(axis=0) for side in sides if side.any()], axis=0)
+        if same[spectrum].all() or (same[spectrum] & seen).sum() >= FLAT:
+            found[spectrum] |= same[spectrum]
+    return found
+
+
+ORDERS = 1999
+"""Random orders that are compared with that of the file."""
+
+UNLIKELY_ORDER = 0.01
+"""Probability of such an order without a drift, below which it is reported."""
+
+MOST_DEVIATIONS = 1_000_000
+"""Deviations that are looked at; of more, evenly spaced wavelengths."""
+
+
+def _drifts(table: SpectraTable) -> Iterator[str]:
+    """A line if scans of the same levels drift in the order of the file."""
+    away = table.replicates.deviations
+    away = away[:, :: 1 + away.size // MOST_DEVIATIONS]
+    random, orders = np.random.default_rng(0), list[np.ndarray]()
+    for places in table.places:
+        if len(places) > 1:
+            order = np.tile(np.array(places) - np.mean(places), (ORDERS + 1, 1))
+            order[1:] = random.permuted(order[1:], axis=1)
+            orders.append(order)
+    if not orders:
+        return
+    sizes = np.square(np.concatenate(orders, axis=1) @ away).sum(axis=1)
+    chance = float(np.mean(sizes >= sizes[0] * (1 - 1e-9)))
+    if chance < UNLIKELY_ORDER:
+        yield (
+            f"scans of the same levels drift in the order of the file (p = {chance:.1g}); if they "
+            "were measured in it, intervals do not cover the drift: measure levels in random order "
+            "and a standard repeatedly"
+        )

@@ -4,6 +4,8 @@ A sample without one of its amounts is left out.
 """
 
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -11,18 +13,11 @@ from jaxtyping import Float
 
 from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
-from geonode.reading.amounts import require_amount
-from geonode.reading.files import (
-    Choices,
-    errors_naming,
-    read_known_sheet,
-    selected,
-    sheet_and_table,
-    warn,
-)
-from geonode.reading.headers import amount_name, concentration_header, same_unit
+from geonode.reading.files import Choices, errors_naming, read_known_sheet, selected, warn
+from geonode.reading.headers import amount_name, concentration_header, level, same_unit
+from geonode.reading.levels import places_by_level
 from geonode.reading.sense import doubts, doubts_of_cells, unstuck
-from geonode.reading.sheet import NOT_KNOWN, Labels, Sheet
+from geonode.reading.sheet import Labels, Sheet, unexpected
 from geonode.spectra.chart import Chart
 from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.quantities import signal_of
@@ -37,19 +32,20 @@ def read_measured(parameters: SpectraParameters) -> Series:
         SpectraError: as `samples_of`; or as `measured_table`, or a chart does not suit the levels.
     """
     sheet = known_sheet(parameters)
-    if has_several_amounts(sheet):
+    if sheet.sure_amounts:
         return samples_of(sheet, parameters)[2]
-    return _of_levels(_table_of(sheet, parameters), parameters)
+    return _of_levels(_preprocessed(sheet, parameters), parameters)
 
 
 def measured_table(parameters: SpectraParameters) -> SpectraTable:
-    """The table that parameters name, preprocessed.
+    """The table that parameters name, preprocessed; it ascends in axis and levels.
 
     Raises:
         SpectraError: it is no series, its concentrations are in another unit, or a step of the
-            preprocessing does not suit it.
+            preprocessing does not suit it; the message names file, row, column, what was found and
+            what was expected.
     """
-    return _table_of(known_sheet(parameters), parameters)
+    return _preprocessed(known_sheet(parameters), parameters)
 
 
 def read_series_csv(parameters: SpectraParameters) -> Series:
@@ -79,11 +75,6 @@ def known_sheet(parameters: SpectraParameters) -> Sheet:
         return read_known_sheet(source, choices_of(parameters))
 
 
-def has_several_amounts(sheet: Sheet) -> bool:
-    """Whether a sheet gives several amounts, of which none was chosen."""
-    return any(one.is_sure for one in sheet.amounts)
-
-
 def samples_of(
     sheet: Sheet, parameters: SpectraParameters
 ) -> tuple[Sheet, Float[np.ndarray, "masked"], Series]:
@@ -94,26 +85,19 @@ def samples_of(
     """
     path = Path(parameters.source)
     with errors_naming(path):
-        sure = [one for one in sheet.amounts if one.is_sure]
-        known = [
-            all(one.cells[at].lower() not in NOT_KNOWN for one in sure)
-            for at in range(len(sheet.names))
-        ]
-        left = [name for name, is_known in zip(sheet.names, known, strict=True) if not is_known]
-        if not any(known):
+        without = [at for at, known in enumerate(sheet.known_amounts) if not all(known)]
+        left = [sheet.names[at] for at in without]
+        if len(without) == len(sheet.names):
             raise SpectraError("found no sample with all amounts, expected some")
-        sheet = sheet.at(np.flatnonzero(known).tolist())
-        names, units, amounts = _amounts(
-            [one for one in sheet.amounts if one.is_sure], parameters.concentration_unit
-        )
+        sheet = sheet.at([at for at in range(len(sheet.names)) if at not in {*without}])
+        names, units, amounts = _amounts(sheet.sure_amounts, parameters.concentration_unit)
         chosen = selected(sheet, parameters.window, parameters.missing)
         sheet, kept, masked = unstuck(sheet, *chosen, parameters.missing)
         done = Preprocessing(tuple(parameters.preprocess))
         axis = sheet.axis[kept]
         signal, quantity = done.require(axis, sheet.values[:, kept], sheet.names), sheet.quantity
     if left:
-        said = f"samples without all amounts left out: {', '.join(left[:10])}"
-        sheet = replace(sheet, understood=sheet.understood.also(notes=(said,)))
+        sheet = sheet.noted(f"samples without all amounts left out: {', '.join(left[:10])}")
     warn(path, sheet, doubts_of_cells(sheet))
     labels = {
         "signal": done.quantity(signal_of(parameters.quantity, parameters.unit, quantity)),
@@ -126,18 +110,43 @@ def samples_of(
     return sheet, masked, Series(*about, preprocessing=done)
 
 
-def _table_of(sheet: Sheet, parameters: SpectraParameters) -> SpectraTable:
+def table_of(sheet: Sheet, parameters: SpectraParameters) -> tuple[Sheet, SpectraTable]:
+    """Spectra named by their concentrations, without stuck values, and the series that they are.
+
+    Raises:
+        SpectraError: they are no series.
+    """
+    with errors_naming(Path(parameters.source)):
+        scans, unit = places_by_level(sheet, parameters.replicates)
+        levels = np.empty(len(sheet.names))
+        levels[[*scans.values()]] = [at for at, _ in scans]
+        chosen = selected(sheet, parameters.window, parameters.missing)
+        sheet, kept, masked = unstuck(sheet, *chosen, parameters.missing, levels)
+        by_level = groupby(sorted(scans), key=itemgetter(0))
+        places = {at: [scans[key] for key in keys] for at, keys in by_level}
+        return sheet, SpectraTable(
+            axis=sheet.axis[kept],
+            axis_name=sheet.axis_name,
+            axis_unit=sheet.axis_unit,
+            concentrations=np.array(list(places)),
+            scans=[sheet.values[spectra][:, kept] for spectra in places.values()],
+            masked=masked,
+            concentration_unit=unit,
+            places=tuple(map(tuple, places.values())),
+            quantity=sheet.quantity,
+        )
+
+
+def _preprocessed(sheet: Sheet, parameters: SpectraParameters) -> SpectraTable:
     """The table that a sheet is, preprocessed."""
     source = Path(parameters.source)
-    with errors_naming(source):
-        asked = parameters.window, parameters.missing, parameters.replicates
-        sheet, table = sheet_and_table(sheet, *asked)
+    sheet, table = table_of(sheet, parameters)
     warn(source, sheet, doubts(sheet, table))
-    found, expected = table.concentration_unit, parameters.concentration_unit
-    if found is not None and expected is not None and not same_unit(found, expected):
+    unit, expected = table.concentration_unit, parameters.concentration_unit
+    if unit is not None and expected is not None and not same_unit(unit, expected):
         raise SpectraError(
-            f"{source}: found concentrations in {found}, and spectra.concentration_unit "
-            f"{expected}; set spectra.concentration_unit to {found}"
+            f"{source}: found concentrations in {unit}, and spectra.concentration_unit "
+            f"{expected}; set spectra.concentration_unit to {unit}"
         )
     done, names = Preprocessing(tuple(parameters.preprocess)), level_names(table.concentrations)
     scans = [
@@ -164,22 +173,23 @@ def _amounts(
     columns: list[Labels], expected: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...], Float[np.ndarray, "sample substance"]]:
     """Substances, units and amounts, from cells."""
-    names = [amount_name(one.header) for one in columns]
+    names = [amount_name(column.header) for column in columns]
     if repeated := [name for name in names if names.count(name) > 1]:
         raise SpectraError(f"found two amounts called {repeated[0][:40]!r}, expected one name each")
-    units, found = [], []
-    for name, one in zip(names, columns, strict=True):
-        unit = concentration_header(one.header)[1] or expected
-        for cell, place in zip(one.cells, one.places, strict=True):
-            where = f"{place}, {name}"
-            amount = require_amount(cell, where)
+    units, amounts = [], []
+    for name, column in zip(names, columns, strict=True):
+        unit = concentration_header(column.header)[1] or expected
+        for cell, place in zip(column.cells, column.places, strict=True):
+            where, amount = f"{place}, {name}", level(cell)
+            if amount is None:
+                expected = "an amount that is finite and not negative, such as 30 or 30 ppb"
+                raise unexpected(where, cell, f"{expected}, or nothing")
             unit = unit or amount.unit
             for other in (amount.unit, expected):
                 if other and unit and not same_unit(other, unit):
                     raise SpectraError(
                         f"{where}: found amounts in {unit} and {other}, expected one unit"
                     )
-            found.append(amount.concentration)
+            amounts.append(amount.concentration)
         units.append(unit or "1")
-    amounts = np.reshape(found, (len(names), -1)).T
-    return tuple(names), tuple(units), amounts
+    return tuple(names), tuple(units), np.reshape(amounts, (len(names), -1)).T

@@ -4,8 +4,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -14,11 +13,9 @@ from geonode.errors import SpectraError
 from geonode.spectra.arrays import require_size, require_values
 from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.quantities import one_quantity, quantity_of
-from geonode.storage.seal import require_file
 
 MOST_COLUMNS = 100_000
 """Columns of a table; nobody exports more on purpose."""
-
 
 LARGEST_BINARY = 2**27
 """Bytes of a file of numbers that are no text."""
@@ -77,6 +74,11 @@ class Labels(NamedTuple):
     is_sure: bool = True
     """Whether the file calls them amounts, or else only a wish for them makes them so."""
 
+    @property
+    def known(self) -> list[bool]:
+        """Whether each is an amount, or a mark in place of one."""
+        return [cell.lower() not in NOT_KNOWN for cell in self.cells]
+
     def at(self, kept: Sequence[int]) -> "Labels":
         """Those of some of the spectra, by their places."""
         cells, places = ([of[at] for at in kept] for of in (self.cells, self.places))
@@ -117,7 +119,8 @@ class Sheet:
     columns: bool = False
     """Whether the names are headers of columns."""
     amounts: tuple[Labels, ...] = ()
-    """Of the substances beside the spectra, of which none is in the names."""
+    """Of the substances beside the spectra, of which none is in the names; all texts about the
+    spectra as long as their layout alone is known."""
     unknown: "Sheet | None" = None
     """Spectra of the file of which no amount is known, by their own names."""
 
@@ -128,6 +131,22 @@ class Sheet:
         require_size(self.axis)
         require_size(self.values)
 
+    @classmethod
+    def labelled(cls, labels: Sequence[Labels], **about: Any) -> "Sheet":
+        """Spectra called by the first of some labels, with all of them beside."""
+        first = labels[0]
+        return cls(names=first.cells, name_places=first.places, amounts=tuple(labels), **about)
+
+    @property
+    def sure_amounts(self) -> list[Labels]:
+        """Amounts that the file calls so; none where one of them was chosen."""
+        return [labels for labels in self.amounts if labels.is_sure]
+
+    @property
+    def known_amounts(self) -> list[tuple[bool, ...]]:
+        """Which of these amounts of each spectrum are known."""
+        return [*zip(*(labels.known for labels in self.sure_amounts), strict=True)]
+
     @property
     def quantity(self) -> str | None:
         """What the file says that its spectra are of, beside their names or in each of them.
@@ -137,21 +156,6 @@ class Sheet:
         """
         named = [quantity_of(name) for name in self.names]
         return quantity_of(self.signal) or (one_quantity(named) if all(named) else None)
-
-    def one_called(self, name: str) -> "Sheet":
-        """The spectrum of this name alone, whatever its letters are, large or small.
-
-        Raises:
-            SpectraError: none is called so, or several are.
-        """
-        found = places_called(self.names, name)
-        if len(found) != 1:
-            raise SpectraError(
-                f"found {len(found)} spectra called {name[:40]!r} among "
-                f"{', '.join(repr(one[:40]) for one in self.names[:10])}, expected one; choose it "
-                "by spectra.target"
-            )
-        return self.at(found)
 
     def at(self, kept: Sequence[int]) -> "Sheet":
         """Some of the spectra, by their places."""
@@ -165,12 +169,13 @@ class Sheet:
         if not len(unknown):
             return self
         others = [at for at in range(len(self.names)) if at not in {*unknown}]
-        names = ", ".join(self.names[at] for at in unknown[:10])
-        more = f" and {len(unknown) - 10} more" if len(unknown) > 10 else ""
-        note = f"spectra without a {amount} are unknowns: {names}{more}"
-        understood = self.understood.also(notes=(note,))
         left = replace(self.at(unknown), amounts=())
-        return replace(self.at(others), unknown=left, understood=understood)
+        found = replace(self.at(others), unknown=left)
+        return found.noted(f"spectra without a {amount} are unknowns: {some_of(left.names)}")
+
+    def noted(self, *notes: str) -> "Sheet":
+        """The same spectra with notes for people."""
+        return replace(self, understood=self.understood.also(notes=notes))
 
     def cell_place(self, spectrum: int, wavelength: int) -> str:
         """Where a value stands, for messages."""
@@ -183,6 +188,16 @@ class Sheet:
         elif at.startswith("row"):
             at = f"{at}, {column}"
         return f"{at}, spectrum {name!r}"
+
+
+def unexpected(place: str, found: str, expected: str) -> SpectraError:
+    """Refusal of a text, which says where it stands and what was expected in its place."""
+    return SpectraError(f"{place}: found {found[:40]!r}, expected {expected}")
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first ten names, and the number of the others."""
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 def plain_name(name: str) -> str:
@@ -234,30 +249,28 @@ def joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
     one_quantity(sheet.quantity for sheet in sheets.values())
     for file, sheet in sheets.items():
         found, expected = (
-            f"{one.signal or 'no YUNITS'} over {one.axis_name} in {one.axis_unit}, "
-            f"named by {'TITLE' if one.of_samples else 'CONCENTRATIONS'}"
+            f"{each.signal or 'no YUNITS'} over {each.axis_name} in {each.axis_unit}, "
+            f"named by {'TITLE' if each.of_samples else 'CONCENTRATIONS'}"
             if by_title
-            else f"an axis in {one.axis_unit}"
-            for one in (sheet, first)
+            else f"an axis in {each.axis_unit}"
+            for each in (sheet, first)
         )
         if found != expected:
             raise SpectraError(f"{file}: found {found}, expected {expected} as in {first_file}")
         if (other := called.setdefault(sheet.names[0], file)) != file and not by_title:
             raise SpectraError(f"found {other} and {file}, expected one file a spectrum")
     require_values(sum(sheet.values.size for sheet in sheets.values()))
-    spectra = [
-        (name, sheet.axis, values, place)
-        for sheet in sheets.values()
-        for name, values, place in zip(sheet.names, sheet.values, sheet.name_places, strict=True)
-    ]
-    names, axes, values, places = (list(part) for part in zip(*spectra, strict=True))
+    names = [name for sheet in sheets.values() for name in sheet.names]
+    places = [place for sheet in sheets.values() for place in sheet.name_places]
+    values = [spectrum for sheet in sheets.values() for spectrum in sheet.values]
+    axes = [sheet.axis for sheet in sheets.values() for _ in sheet.names]
     axis, common, notes = on_common_axis(axes, values, places)
     about = {file: sheet.understood for file, sheet in sheets.items()}
     understood = replace(
         first.understood,
         format=f"{len(sheets)} files of one spectrum each, {first.understood.format}",
         skipped=tuple(f"{file}: {part}" for file, one in about.items() for part in one.skipped),
-        notes=tuple(dict.fromkeys(note for one in about.values() for note in one.notes)) + notes,
+        notes=(*dict.fromkeys(note for one in about.values() for note in one.notes), *notes),
     )
     return replace(
         first,
@@ -346,15 +359,7 @@ class Cells:
         understood = self.understood.also(skipped=(skipped,))
         return replace(self, headings=above, rows=below, understood=understood)
 
-    def column_of_numbers(self, column: int) -> Float[np.ndarray, "row"]:
-        """Numbers of one column, NaN where a cell is empty.
-
-        Raises:
-            SpectraError: a cell is text, or infinite.
-        """
-        return np.array([self._number(row, column, cells[column]) for row, cells in self.rows])
-
-    def numbers(self, columns: range) -> Float[np.ndarray, "row column"]:
+    def numbers(self, columns: Sequence[int]) -> Float[np.ndarray, "row column"]:
         """Numbers of some columns, NaN where a cell is empty.
 
         Raises:
@@ -379,9 +384,7 @@ class Cells:
         if OVERFLOW.fullmatch(cell):
             expected = "measured number: the detector was at its end; empty the cell, and take its "
             expected += "wavelength out (spectra.missing: mask) or dilute the sample"
-        raise SpectraError(
-            f"row {row}, column {self.header[column]!r}: found {cell[:40]!r}, expected a {expected}"
-        )
+        raise unexpected(f"row {row}, column {self.header[column]!r}", cell, f"a {expected}")
 
 
 def to_number(text: str, decimal: Decimal = ".") -> float | None:
@@ -398,42 +401,34 @@ def to_number(text: str, decimal: Decimal = ".") -> float | None:
         return None
 
 
+def is_one_way(numbers: Sequence[float] | Float[np.ndarray, "number"]) -> bool:
+    """Whether numbers ascend or descend throughout."""
+    steps = np.diff(numbers)
+    return bool((steps > 0).all() or (steps < 0).all())
+
+
 def is_word(cell: str) -> bool:
     """Whether a cell is a word that stands in place of no number."""
     is_number = OVERFLOW.fullmatch(cell) or cell.lower() in EMPTY or to_number(cell) is not None
     return cell[:1].isalpha() and not is_number
 
 
-def require_binary(path: Path) -> None:
-    """Refuse what is no file, or larger than `LARGEST_BINARY`.
+def require_at_most(most: int, count: int, what: str = "bytes") -> None:
+    """Refuse more of something than spectra take.
 
     Raises:
-        SpectraError: it is larger.
-        OSError: it cannot be read.
+        SpectraError: there is more.
     """
-    if require_file(path).stat().st_size > LARGEST_BINARY:
-        raise SpectraError(f"found more than {LARGEST_BINARY} bytes, expected a smaller file")
-
-
-def require_few_columns(count: int) -> None:
-    """Refuse a table of more than `MOST_COLUMNS` columns.
-
-    Raises:
-        SpectraError: it is wider.
-    """
-    if count > MOST_COLUMNS:
+    if count > most:
         raise SpectraError(
-            f"found {count} columns, expected at most {MOST_COLUMNS}; keep those of spectra"
+            f"found {count} {what}, expected at most {most}; copy what is of spectra alone to "
+            "another file, or to several"
         )
 
 
 def _require_short(names: list[str]) -> None:
     longest = max(names, key=len, default="")
-    if len(longest) > LONGEST_NAME:
-        raise SpectraError(
-            f"found a name of {len(longest)} characters, {longest[:40]!r}..., expected at most "
-            f"{LONGEST_NAME}; shorten it"
-        )
+    require_at_most(LONGEST_NAME, len(longest), f"characters in a name, {longest[:40]!r}...")
 
 
 def _require_order(axis: Float[np.ndarray, "wavelength"], places: list[str]) -> None:

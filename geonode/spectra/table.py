@@ -117,7 +117,7 @@ class Spectra:
 
 
 def to_csv(table: SpectraTable) -> str:
-    """Text of a table that `read_table` reads back, every number in its shortest exact form."""
+    """Text of a table that is read back, every number in its shortest exact form."""
     unit = {"1": "", "cm-1": "_cm1"}.get(table.axis_unit, f"_{table.axis_unit}")
     of_level = "" if table.concentration_unit is None else f" {table.concentration_unit}"
     columns = [Column(table.axis_name + unit, table.axis, digits=None)]

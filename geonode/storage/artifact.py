@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
-from geonode.storage.seal import UNSEALED, file_checksum, is_sealed, require_file
+from geonode.errors import ArtifactError, CorruptArtifactError
+from geonode.storage.seal import UNSEALED, file_checksum, is_sealed, readable, well_formed
 
 JSON = dict[str, Any] | list[Any] | str | int | float | bool | None
 
@@ -85,7 +85,7 @@ class ArrayEntry:
         Raises:
             CorruptArtifactError: there are others, or the file of the array has another size.
         """
-        try:
+        with well_formed(path, "found no array as geonode writes it", name):
             found = json.loads((path / name / ROOT).read_bytes())
             about, shape = found["attributes"], tuple(found["shape"])
             labels = str(about["units"]), str(about["long_name"])
@@ -99,16 +99,6 @@ class ArrayEntry:
                     raise ValueError(f"{key} {found[key]}, expected {expected}")
             if (size := entry.file(path).stat().st_size) != entry.size + CRC_BYTES:
                 raise ValueError(f"{size} bytes, expected {entry.size + CRC_BYTES}")
-        except (
-            LookupError,
-            AttributeError,
-            TypeError,
-            ValueError,
-            OSError,
-            RecursionError,
-        ) as error:
-            reason = f"found {error!s:.200}"
-            raise CorruptArtifactError(path, reason, name) from error
         return entry
 
 
@@ -131,11 +121,8 @@ class Artifact:
             raise ArtifactError(
                 f"{self.path}: no array {name!r}, expected one of {', '.join(self.arrays)}"
             )
-        try:
+        with well_formed(self.path, "damaged since it was opened", name):
             return np.asarray(self.arrays[name].map(self.path, "r"))
-        except (OSError, ValueError) as error:
-            reason = f"damaged since it was opened: {error}"
-            raise CorruptArtifactError(self.path, reason, name) from error
 
     def require_shape(self, name: str, shape: tuple[int, ...], of: str) -> None:
         """Refuse an artifact of other inputs, by the shape of an array.
@@ -182,7 +169,7 @@ def damages(path: Path) -> Iterator[CorruptArtifactError]:
     except CorruptArtifactError as error:
         yield error
         return
-    try:
+    with readable(path):
         present = sealed_files(path)
         for file in sorted({*present, *checksums}):
             if file not in checksums:
@@ -194,8 +181,6 @@ def damages(path: Path) -> Iterator[CorruptArtifactError]:
             else:
                 continue
             yield CorruptArtifactError(path, f"{file} {reason}", *array_and_chunk(file))
-    except OSError as error:
-        raise ArtifactError(f"{path}: cannot be read: {error}") from error
 
 
 def read_attributes(path: Path) -> dict[str, Any]:
@@ -211,29 +196,19 @@ def read_attributes(path: Path) -> dict[str, Any]:
         ArtifactError: the operating system refuses.
     """
     root = path / ROOT
-    try:
+    with readable(path):
         path.stat()
-    except FileNotFoundError as error:
-        raise MissingArtifactError(path) from error
-    except OSError as error:
-        raise ArtifactError(f"{path}: cannot be read: {error}") from error
-    try:
-        content = require_file(root).read_bytes()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        raise CorruptArtifactError(path, f"{ROOT} is missing") from error
-    except OSError as error:
-        raise ArtifactError(f"{path}: cannot be read: {error}") from error
+        if not root.is_file():
+            raise CorruptArtifactError(path, f"{ROOT} is missing")
+        content = root.read_bytes()
     if not is_sealed(content, SEAL_AT):
         raise CorruptArtifactError(path, f"{ROOT} fails its checksum")
-    try:
+    with well_formed(path, f"{ROOT} is sealed but is not of an artifact"):
         attributes: dict[str, Any] = json.loads(content)["attributes"]
         files = attributes["files"]
         checksums = (attributes["checksum"], *files.values())
         if not all(isinstance(text, str) for text in (*files, *checksums)):
             raise TypeError("files without checksums")
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        reason = f"{ROOT} is sealed but is not of an artifact ({error!r:.80})"
-        raise CorruptArtifactError(path, reason) from error
     return attributes
 
 

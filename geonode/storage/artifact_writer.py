@@ -121,10 +121,7 @@ class ArtifactWriter:
     def stored(
         self, name: str, dims: tuple[str, ...], values: Shaped[np.ndarray, "..."], **about: str
     ) -> None:
-        """Store an array.
-
-        `about` are `units` and `long_name`.
-        """
+        """Store an array; `about` are `units` and `long_name`."""
         self.mapped(name, dims, values.shape, values.dtype, **about)[...] = values
 
     def mapped(

@@ -47,8 +47,9 @@ def replacing(path: Path) -> Iterator[Path]:
         for file in (*temporary.rglob("*"), temporary):
             _flush(file)
         if temporary.is_dir() and path.is_dir():
-            # No portable call exchanges two folders, so the old one is moved away first.
-            _move(path, own / _OLD)
+            # No portable call exchanges two folders, so the old one is moved away first; one of a
+            # lower layer of an overlay can only be copied.
+            shutil.move(path, own / _OLD)
             try:
                 temporary.rename(path)
             except OSError:
@@ -68,11 +69,7 @@ def kept_of(path: Path) -> Path:
 
 @contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
-    """Temporary folder next to `path`, empty at first and exclusive to this process.
-
-    Raises:
-        ArtifactError: as `replacing`.
-    """
+    """Empty folder next to `path`, for a time and this process alone; raises as `replacing`."""
     with _scratch(path) as temporary:
         temporary.mkdir()
         yield temporary
@@ -100,11 +97,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or folder of `replacing`, and remains of a killed run.
-
-    Raises:
-        ArtifactError: as `replacing`.
-    """
+    """Remove what `replacing` wrote, and remains of a killed run; raises as `replacing`."""
     with file_lock(path) as own, _told(path):
         for left in (own / _NEW, own / _OLD, own / _KEPT, path):
             _remove(left)
@@ -165,17 +158,6 @@ def _told(path: Path) -> Iterator[None]:
 
 def _scratch_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.geonode")
-
-
-def _move(source: Path, target: Path) -> None:
-    """Move a folder; one of a lower layer of an overlay can only be copied."""
-    try:
-        source.rename(target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        shutil.copytree(source, target, symlinks=True)
-        shutil.rmtree(source)
 
 
 def _remove(path: Path) -> None:

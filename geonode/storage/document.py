@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from geonode.errors import ArtifactError, MissingArtifactError
+from geonode.errors import ArtifactError
 from geonode.storage.atomic import write_bytes
-from geonode.storage.seal import require_file
+from geonode.storage.seal import readable, require_file
 
 
 def encode_json(path: Path, content: dict[str, Any]) -> bytes:
@@ -45,14 +45,12 @@ def read_json(path: Path) -> dict[str, Any]:
         MissingArtifactError: there is no such file.
         ArtifactError: it holds no JSON object.
     """
+    with readable(path):
+        text = require_file(path).read_bytes()
     try:
-        content = json.loads(require_file(path).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise MissingArtifactError(path) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise ArtifactError(
-            f"{path}: holds no JSON that can be read: {error}; run `dvc repro`"
-        ) from error
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{path}: holds no JSON: {error}; run `dvc repro`") from error
     if not isinstance(content, dict):
         raise ArtifactError(f"{path}: found no JSON object, expected one; run `dvc repro`")
     return content

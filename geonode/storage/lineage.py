@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from geonode.errors import ArtifactError, CorruptArtifactError
+from geonode.errors import ArtifactError
 from geonode.storage.artifact import read_attributes
-from geonode.storage.seal import read_weights_metadata
+from geonode.storage.seal import read_weights_metadata, well_formed
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -66,13 +66,10 @@ def read_seal(path: Path) -> Seal:
     of_weights = path.suffix == ".safetensors"
     attributes: dict[str, Any] = (read_weights_metadata if of_weights else read_attributes)(path)
     found = attributes.get("made_from", {})
-    try:
+    with well_formed(path, "is sealed but does not say what it was made from"):
         made_from = json.loads(found) if isinstance(found, str) else found
         if not all(isinstance(checksum, str) for checksum in made_from.values()):
             raise TypeError("no checksums")
-    except (AttributeError, TypeError, ValueError, RecursionError) as error:
-        reason = f"is sealed but does not say what it was made from ({error!r:.80})"
-        raise CorruptArtifactError(path, reason) from error
     return Seal(attributes["checksum"], made_from)
 
 

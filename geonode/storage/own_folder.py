@@ -30,7 +30,9 @@ def require_folder(folder: Path, inputs: list[Path], *, overwrite: bool) -> None
         ParameterError: something else is there, or an input is inside.
     """
     entries = sorted(folder.iterdir()) if folder.is_dir() else []
-    written = _written(folder)
+    page = folder / PAGE
+    end = page.read_bytes()[-4000:].decode("utf-8", "replace") if page.is_file() else ""
+    written = dict(WRITTEN.findall(end))
     foreign = [entry.name for entry in entries if not _is_unchanged(entry, written)]
     found = f"{folder} with {foreign[0]}" if foreign else str(folder)
     if any(folder.resolve() in (one.resolve(), *one.resolve().parents) for one in inputs):
@@ -47,16 +49,8 @@ def require_folder(folder: Path, inputs: list[Path], *, overwrite: bool) -> None
     raise ParameterError("options", "--out", found, expected)
 
 
-def _written(folder: Path) -> dict[str, str]:
-    """Checksums of the files of a calibration, as its page lists them; of the page itself none."""
-    page = folder / PAGE
-    end = page.read_bytes()[-4000:].decode("utf-8", "replace") if page.is_file() else ""
-    found = dict(WRITTEN.findall(end))
-    return found | {PAGE: ""} if found else {}
-
-
 def _is_unchanged(entry: Path, written: dict[str, str]) -> bool:
-    """Whether an entry of a folder is a file that was written there, and is still the same."""
-    if entry.is_symlink() or not entry.is_file():
+    """Whether an entry of a folder is a file that was written there, as its page lists it."""
+    if entry.is_symlink() or not entry.is_file() or not written:
         return False
-    return written.get(entry.name) in (file_checksum(entry), "")
+    return entry.name == PAGE or written.get(entry.name) == file_checksum(entry)

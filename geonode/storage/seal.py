@@ -13,7 +13,11 @@ import errno
 import json
 import stat
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from safetensors import SafetensorError
 
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
 
@@ -38,6 +42,38 @@ def require_file(path: Path) -> Path:
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise OSError(errno.EINVAL, "found a pipe or a device, expected a file", str(path))
     return path
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Context in which a refusal of the operating system names the artifact that is read.
+
+    Raises:
+        MissingArtifactError: there is no such file.
+        ArtifactError: it cannot be read.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise MissingArtifactError(path) from error
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error}") from error
+
+
+@contextmanager
+def well_formed(path: Path, reason: str, array: str = "") -> Iterator[None]:
+    """Context in which sealed content is looked into, which may be of something else.
+
+    Raises:
+        CorruptArtifactError: it is, for this reason, in an array if one is named.
+    """
+    try:
+        yield
+    except (
+        *(LookupError, AttributeError, TypeError, ValueError, RuntimeError, OSError),
+        SafetensorError,
+    ) as error:
+        raise CorruptArtifactError(path, f"{reason} ({error!r:.200})", array) from error
 
 
 def file_checksum(path: Path) -> str:
@@ -79,12 +115,8 @@ def read_sealed(path: Path, at: int) -> bytes:
         CorruptArtifactError: any byte has changed since it was written.
         ArtifactError: it cannot be read.
     """
-    try:
+    with readable(path):
         content = require_file(path).read_bytes()
-    except FileNotFoundError as error:
-        raise MissingArtifactError(path) from error
-    except OSError as error:
-        raise ArtifactError(f"{path}: cannot be read: {error}") from error
     if not is_sealed(content, at):
         raise CorruptArtifactError(path, "the file fails its checksum")
     return content
@@ -98,14 +130,11 @@ def read_weights_metadata(path: Path) -> dict[str, str]:
         CorruptArtifactError: any byte has changed since it was written.
         ArtifactError: it cannot be read.
     """
-    try:
-        header, _ = split_weights(read_sealed(path, WEIGHTS_AT))
-        metadata: dict[str, str] = header["__metadata__"]
+    content = read_sealed(path, WEIGHTS_AT)
+    with well_formed(path, "is sealed but holds no metadata"):
+        metadata: dict[str, str] = split_weights(content)[0]["__metadata__"]
         if not all(isinstance(text, str) for text in (metadata["checksum"], *metadata.values())):
             raise TypeError("no texts")
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        reason = f"is sealed but holds no metadata ({error!r:.80})"
-        raise CorruptArtifactError(path, reason) from error
     return metadata
 
 

@@ -4,23 +4,13 @@ DVC says whether code, parameters or files have changed since they were recorded
 size and time of a file. What is here reads every byte, and the seals that artifacts carry.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.progress import Progress, silent
 from geonode.storage.artifact import ArrayEntry, damages, open_artifact
 from geonode.storage.lineage import read_seal, strangers
-
-
-class Problem(NamedTuple):
-    """Problem of an artifact."""
-
-    path: Path
-    array: str  # name of the array, if the problem is in one
-    message: str  # one line: where, what, and what to do
 
 
 @dataclass(frozen=True)
@@ -30,7 +20,7 @@ class Verified:
     path: Path
     bytes_on_disk: int  # of all its files
     arrays: tuple[ArrayEntry, ...]  # none of a damaged one
-    problems: list[Problem]
+    problems: list[ArtifactError]
 
 
 def artifacts(folder: Path) -> list[Path]:
@@ -75,7 +65,7 @@ def verified(folder: Path, report: Progress = silent) -> list[Verified]:
                 if source not in present
             ]
             messages += strangers(path, [source for source in sources if source in seals], seals)
-            one.problems.extend(Problem(path, "", message) for message in messages)
+            one.problems.extend(map(ArtifactError, messages))
     return found
 
 
@@ -88,19 +78,17 @@ def size_of(path: Path) -> int:
         return 0
 
 
-def _read(path: Path) -> tuple[tuple[ArrayEntry, ...], list[Problem]]:
+def _read(path: Path) -> tuple[tuple[ArrayEntry, ...], list[ArtifactError]]:
     """Arrays of an artifact after checking every byte of it, or all that is wrong with it."""
-    errors: Sequence[ArtifactError]
     try:
         read_seal(path)
         if path.suffix == ".safetensors":
             return _tensors(path), []
         return tuple(open_artifact(path).arrays.values()), []
     except CorruptArtifactError as error:
-        errors = (list(damages(path)) if path.suffix == ".zarr" else []) or [error]
+        return (), [*(damages(path) if path.suffix == ".zarr" else ())] or [error]
     except ArtifactError as error:
-        errors = [error]
-    return (), [Problem(path, getattr(error, "array", ""), str(error)) for error in errors]
+        return (), [error]
 
 
 def _tensors(path: Path) -> tuple[ArrayEntry, ...]:

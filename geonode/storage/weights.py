@@ -6,12 +6,19 @@ from pathlib import Path
 import safetensors.torch
 import torch
 from jaxtyping import Shaped
-from safetensors import SafetensorError
 from torch import Tensor
 
 from geonode.errors import ArtifactError, CorruptArtifactError
 from geonode.storage.atomic import write_bytes
-from geonode.storage.seal import LENGTH, UNSEALED, WEIGHTS_AT, read_sealed, seal, split_weights
+from geonode.storage.seal import (
+    LENGTH,
+    UNSEALED,
+    WEIGHTS_AT,
+    read_sealed,
+    seal,
+    split_weights,
+    well_formed,
+)
 
 
 def write_weights(
@@ -61,16 +68,12 @@ def read_weights(path: Path) -> tuple[dict[str, Shaped[Tensor, "..."]], dict[str
         ArtifactError: it cannot be read.
     """
     content = read_sealed(path, WEIGHTS_AT)
-    try:
+    with well_formed(path, "is sealed but holds no tensors"):
         # Checks sizes against the file before it allocates memory.
         tensors = safetensors.torch.load(content)
-        header, _ = split_weights(content)
-        metadata = header["__metadata__"]
+        metadata = split_weights(content)[0]["__metadata__"]
         del metadata["checksum"]
         infinite = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = f"is sealed but holds no tensors ({error!r:.80})"
-        raise CorruptArtifactError(path, reason) from error
     if infinite:
         reason = "holds NaN or infinity, expected finite numbers"
         raise CorruptArtifactError(path, reason, infinite[0])

@@ -1,10 +1,37 @@
-"""Calls of the command line."""
+"""Calls of the command line, and its files."""
+
+import csv
 
 from typer.testing import CliRunner
 
 from geonode.cli import app
+from tests.calibration import beer
 
 
 def call(*words):
     """Result of `geonode` with these words."""
     return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def rows(path):
+    """Rows of a table, the header first."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.reader(stream))
+
+
+def records(path):
+    """Rows of a table by header."""
+    header, *lines = rows(path)
+    return [dict(zip(header, line, strict=True)) for line in lines]
+
+
+def write(path, spectra):
+    """A file of spectra by their names, on the axis of Beer and Lambert."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(beer.table(spectra), encoding="utf-8")
+    return path
+
+
+def contents(folder):
+    """Files below a folder with their bytes, and its folders."""
+    return {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}

@@ -6,7 +6,6 @@ import pytest
 
 from tests.commands.calling import call
 from tests.estimation.trained import AXIS
-from tests.stages.conftest import assert_refused
 
 LENGTH = np.sqrt(np.log(2) + 0.1)  # of a straight path over half of the chart in a flat metric
 
@@ -34,15 +33,3 @@ def test_paths_at_all_wavelengths_are_written_and_drawn(trained, tmp_path):
     expected = [np.linspace(45, 0, 11)] * len(AXIS)
     np.testing.assert_allclose(rows.filter(like="t="), expected, rtol=1e-5, atol=1e-9)
     assert figure.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    ("words", "parts"),
-    [
-        ((10, 70), ("TO", "70", "0 to 60, the range of the chart")),
-        ((10, 10), ("TO", "10", "another concentration than FROM")),
-        ((10, 20, "--wavelength", 399), ("--wavelength", "399", "400 to 700, the range of the")),
-    ],
-)
-def test_what_is_off_the_chart_or_the_axis_is_refused(trained, words, parts):
-    assert_refused(call("geodesic", "--root", trained, *words), *parts)

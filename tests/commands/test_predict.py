@@ -1,7 +1,6 @@
 import csv
 import json
 import re
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +11,11 @@ from geonode.errors import SpectraError
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from geonode.prediction.model import SpectralModel
 from geonode.prediction.predicting import PredictedBlock
-from geonode.reading.files import read_spectra, read_table
+from geonode.reading.files import read_spectra
 from geonode.storage.artifact import open_artifact
 from tests.commands.calling import call
 from tests.estimation.trained import AXIS, LEVELS, spectra_at
+from tests.reading.tables import read_table
 from tests.stages.conftest import assert_refused
 from tests.storage.damage import contents
 
@@ -199,46 +199,3 @@ def test_what_fails_half_way_leaves_the_older_file(trained, tmp_path, monkeypatc
     monkeypatch.setattr(SpectralModel, "predict", predict)
     assert_refused(call("predict", *words, "--overwrite", "--batch-size", 2), "error: no more")
     assert contents(tmp_path) == before
-
-
-REFUSED = {
-    "none": ([], "expected one or more, or --at-range START:STOP:STEP"),
-    "outside": (options([75]), "found 75.0, expected 0 to 60 ppb, the measured range; --extrapo"),
-    "negative": (options([-1]), "found -1.0, expected 0 to 60 ppb, the measured range"),
-    "range": (["--at-range", "0:60"], "found '0:60', expected START:STOP:STEP"),
-    "extension": ([*options(), "--out", "out.xlsx"], "a name that ends in .csv or .zarr"),
-    "folder": ([*options(), "--out", "absent/out.csv"], "a file in a folder that exists; make abs"),
-    "is folder": ([*options(), "--out", "folder.csv"], "expected a file, not a folder"),
-    "is file": ([*options(), "--out", "file.zarr"], "expected a folder, not a file"),
-    "far": ([*options(["1e300"]), "--extrapolate", "--out", "out.csv"], "1e+300, expected finite"),
-    "model": ([*options(), "--out", "data/spectra.zarr"], "expected another place than"),
-    "foreign": ([*options(), "--out", "foreign.zarr", "--overwrite"], "a folder but no artifact"),
-    "format": (
-        [*options(), "--cache-dtype", "float32", "--out", "out.csv"], "an --out that is a .zarr"
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("words", "message"), REFUSED.values(), ids=REFUSED)
-def test_bad_input_is_one_line_and_nothing_is_written(
-    trained, tmp_path, monkeypatch, words, message
-):
-    shutil.copytree(trained / "data", tmp_path / "data")
-    (tmp_path / "folder.csv").mkdir()
-    (tmp_path / "file.zarr").touch()
-    (tmp_path / "foreign.zarr").mkdir()
-    (tmp_path / "foreign.zarr/mine.txt").touch()
-    monkeypatch.chdir(tmp_path)
-    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
-    result = call("predict", *words)
-    assert_refused(result, "error: ")
-    assert message in result.stderr
-    assert result.stdout == ""
-    after = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
-    assert after == before
-
-
-def test_without_a_model_it_says_what_to_run(tmp_path):
-    result = call("predict", *options(), "--root", tmp_path, "--out", tmp_path / "out.csv")
-    assert_refused(result, f"error: {tmp_path}/data/spectra.zarr: not found; run `dvc repro`")
-    assert list(tmp_path.iterdir()) == []

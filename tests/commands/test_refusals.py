@@ -1,11 +1,14 @@
 """What is wrong is one line that says what, and nothing is written."""
 
+import math
+import shutil
+
 import numpy as np
 import pytest
 
 from geonode.calibration.saved import save_calibration
 from tests.calibration import beer
-from tests.commands.calling import call
+from tests.commands.calling import call, contents
 from tests.estimation.images import store
 from tests.mixtures import beer as mixed
 from tests.mixtures.beer import NM, UNKNOWN, frame, table
@@ -39,13 +42,21 @@ def texts():
         "gap": good.rstrip().rpartition(",")[0] + ",\n",
         "short": "\n".join(line for line in good.splitlines() if line[:2] != "40"),
         "outside": beer.table({"20 ppb": SAMPLES["a"]}),
+        "one": beer.table({"0": beer.UNIT_SPECTRUM}),
+        "gaps": beer.table({"0": beer.UNIT_SPECTRUM * math.nan}),
         **{name: one.to_csv(index=False) for name, one in tables.items()},
     }
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory, calibration, mixture):
+def place(tmp_path_factory, calibration, mixture, trained):
+    """A folder of files, of saved calibrations and of a pipeline."""
     folder = tmp_path_factory.mktemp("wrong")
+    shutil.copytree(trained / "data", folder / "data")
+    for name in ("folder.csv", "foreign.zarr"):
+        (folder / name).mkdir()
+    for name in ("file.zarr", "foreign.zarr/mine.txt"):
+        (folder / name).touch()
     for name, text in texts().items():
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")
     (folder / "empty").mkdir()
@@ -93,70 +104,75 @@ ESTIMATE = {
     "several, axis": (["m_short.csv", *TWO], "axis: found 402 to 518, expected all of 400 to 518"),
     "coarse": (["m_coarse.csv", *TWO], " of lead of the series itself is estimated as "),
     "coarse image": (["coarse.zarr", *MAPS], "coarse.zarr: axis: found steps of 24, at which the "),
-    "a number less": (
-        ["m_day.csv", *TWO, "--control", "QC=2"],
-        "NAME and amounts of lead and zinc",
-    ),
+    "a number less": (["m_day.csv", *TWO, "--control", "QC=2"], "NAME and amounts of lead and zin"),
     "negative": (["m_day.csv", *TWO, "--control", "QC=2,-1"], "none negative"),
     "nan": (["m_day.csv", *TWO, "--control", "QC=2,nan"], "none negative"),
     "no number": (["m_day.csv", *TWO, "--control", "QC=2,x"], "such as QC=20,20"),
-    "standards": (
-        ["m_day.csv", *TWO, "--standards", "m_judged.csv"],
-        "a line corrects one substance",
-    ),
-    "no amounts": (
-        ["m_day.csv", *TWO, "--validation", "m_day.csv"],
-        "expected amounts of lead and zinc",
-    ),
-    "substances": (
-        ["m_day.csv", *TWO, "--validation", "m_iron.csv"],
-        "found lead and iron, expected",
-    ),
-    "unit": (
-        ["m_day.csv", *TWO, "--validation", "m_unit.csv"],
-        "found concentrations in g/L, expected ppm",
-    ),
+    "standards": (["m_day.csv", *TWO, "--standards", "m_judged.csv"], "a line corrects one substa"),
+    "no amounts": (["m_day.csv", *TWO, "--validation", "m_day.csv"], "expected amounts of lead an"),
+    "substances": (["m_day.csv", *TWO, "--validation", "m_iron.csv"], "found lead and iron, expec"),
+    "unit": (["m_day.csv", *TWO, "--validation", "m_unit.csv"], "found concentrations in g/L, exp"),
     "several, range": (
         ["m_day.csv", *TWO, "--validation", "m_outside.csv"],
         "zinc: found a concentration of 12",
     ),
 }
 CALIBRATE = {
+    "absent": (["absent.csv"], "No such file"),
+    "one level": (["one.csv"], "found 1 concentrations, expected 3"),
+    "missing values": (["gaps.csv"], "an empty or NaN cell"),
+    "axis": (["beer.csv", "--unknown", "axis.csv"], "axis.csv: axis: found 401 to 600"),
+    "another unit": (["beer.csv", "--concentration-unit", "mol/L"], "concentrations in ppb, and"),
+    "step": (["beer.csv", "--preprocess", "[smooth]"], "options: --preprocess 0 smooth: found"),
+    "yaml": (["beer.csv", "--preprocess", "[snv"], "YAML"),
+    "ends": (["beer.csv", "--window", 500, 100], "options: --window: found '500.0 100.0'"),
     "method": (["beer.csv", "--method", "ols"], "expected auto, straight_line"),
     "precision": (["beer.csv", "--precision", 0], "--precision: found 0"),
     "level": (["beer.csv", "--level", 1], "--level: found 1"),
-    "offset": (
-        ["beer.csv", "--preprocess", "[snv]", "--allow-offset"],
-        "--allow-offset: found True, expected neither",
-    ),
-    "scale by PLS": (
-        ["beer.csv", "--method", "pls", "--allow-scale"],
-        "--method: found 'pls', expected geonode",
-    ),
-    "method of several": (
-        ["m_known.csv", "--method", "pls"],
-        "--method: found 'pls', expected none",
-    ),
+    "offset": (["beer.csv", "--preprocess", "[snv]", "--allow-offset"], "--allow-offset: found Tr"),
+    "scale by PLS": (["beer.csv", "--method", "pls", "--allow-scale"], "--method: found 'pls', ex"),
+    "method of several": (["m_known.csv", "--method", "pls"], "--method: found 'pls', expected no"),
     "scale of several": (["m_known.csv", "--allow-scale"], "--allow-scale: found True, expected"),
     "no such amount": (["m_known.csv", "--target", "iron"], "found no amount called 'iron'"),
     "unit": (["m_known.csv", "--concentration-unit", "mol/L"], "found amounts in ppm and mol/L"),
     "window": (["m_known.csv", "--window", 10, 20], "keeps 0 wavelengths"),
     "one name twice": (["m_twice.csv"], "two amounts called 'lead'"),
 }
+SOME_LEVELS = ["--concentration", 12.5, "--concentration", 30]
+PREDICT = {
+    "none": ([], "expected one or more, or --at-range START:STOP:STEP"),
+    "outside": (["--concentration", 75], "75.0, expected 0 to 60 ppb, the measured range; --extr"),
+    "negative": (["--concentration", -1], "found -1.0, expected 0 to 60 ppb, the measured range"),
+    "range": (["--at-range", "0:60"], "found '0:60', expected START:STOP:STEP"),
+    "extension": ([*SOME_LEVELS, "--out", "out.xlsx"], "a name that ends in .csv or .zarr"),
+    "folder": ([*SOME_LEVELS, "--out", "absent/out.csv"], "a folder that exists; make absent"),
+    "is folder": ([*SOME_LEVELS, "--out", "folder.csv"], "expected a file, not a folder"),
+    "is file": ([*SOME_LEVELS, "--out", "file.zarr"], "expected a folder, not a file"),
+    "far": (["--concentration", 1e300, "--extrapolate", "--out", "out.csv"], "1e+300, exp"),
+    "model": ([*SOME_LEVELS, "--out", "data/spectra.zarr"], "expected another place than"),
+    "foreign": ([*SOME_LEVELS, "--out", "foreign.zarr", "--overwrite"], "folder but no artifact"),
+    "format": ([*SOME_LEVELS, "--cache-dtype", "float32", "--out", "out.csv"], "that is a .zarr"),
+    "no model": ([*SOME_LEVELS, "--root", "empty"], "empty/data/spectra.zarr: not found; run `dvc"),
+}
+GEODESIC = {
+    "off the chart": ([10, 70], "TO: found 70.0, expected 0 to 60, the range of the chart"),
+    "of no length": ([10, 10], "TO: found 10.0, expected another concentration than FROM"),
+    "off the axis": ([10, 20, "--wavelength", 399], "399.0, expected 400 to 700, the range of the"),
+}
 WRONG = {f"estimate, {name}": (["estimate", *one[0]], one[1]) for name, one in ESTIMATE.items()}
 WRONG |= {
     f"calibrate, {name}": (["calibrate", *words, "--out", "out"], message)
     for name, (words, message) in CALIBRATE.items()
 }
+for name, cases in (("predict", PREDICT), ("geodesic", GEODESIC)):
+    WRONG |= {f"{name}, {key}": ([name, *one[0]], one[1]) for key, one in cases.items()}
 
 
 @pytest.mark.parametrize(("words", "message"), WRONG.values(), ids=WRONG)
 def test_what_is_wrong_is_one_line_and_nothing_is_written(place, monkeypatch, words, message):
     monkeypatch.chdir(place)
-    before = {path: path.read_bytes() for path in place.iterdir() if path.is_file()}
-    entries = sorted(place.iterdir())
+    before = contents(place)
     done = call(*words)
     assert_refused(done, "error: ", message)
     assert done.stdout == ""
-    assert sorted(place.iterdir()) == entries
-    assert {path: path.read_bytes() for path in before} == before
+    assert contents(place) == before

@@ -1,6 +1,5 @@
 """A chemist's week: calibrate once, estimate by the saved file, control, validate, record."""
 
-import csv
 import errno
 import hashlib
 import json
@@ -14,20 +13,8 @@ from scipy.stats import t as student
 from geonode.calibration import saved
 from geonode.reading.files import FORMATS
 from tests.calibration import beer
-from tests.commands.calling import call
+from tests.commands.calling import call, rows, write
 from tests.stages.conftest import assert_refused
-
-
-def rows(path):
-    with path.open(encoding="utf-8", newline="") as stream:
-        return list(csv.reader(stream))
-
-
-def write(path, **columns):
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(beer.table(columns), encoding="utf-8")
-    return path
-
 
 SAMPLES = dict(zip("abc", beer.spectra_at([1.5, 4.0, 7.0]), strict=True))
 QC = beer.spectra_at([5.0])[0]
@@ -38,9 +25,9 @@ def week(tmp_path_factory):
     """A calibration with unknowns and a validation file, made by the command."""
     folder = tmp_path_factory.mktemp("week")
     beer.write_series(folder / "beer.csv")
-    write(folder / "day1/run.csv", QC=QC, **SAMPLES)
+    write(folder / "day1/run.csv", {"QC": QC} | SAMPLES)
     known = dict(zip(("3 ppb", "6 ppb"), beer.spectra_at([3, 6]), strict=True))
-    write(folder / "known.csv", **known)
+    write(folder / "known.csv", known)
     words = ("--unknown", folder / "day1/*.csv", "--control", "QC=5", "--user", "A. Chemist")
     done = call(
         *("calibrate", folder / "beer.csv", *words, "--validation", folder / "known.csv"),
@@ -68,7 +55,7 @@ def test_the_saved_calibration_gives_the_same_digits(week, tmp_path):
 
 
 def test_results_stay_until_they_are_to_be_replaced(week, tmp_path):
-    out, day2 = tmp_path / "out.csv", write(tmp_path / "day2/run.csv", **SAMPLES)
+    out, day2 = tmp_path / "out.csv", write(tmp_path / "day2/run.csv", SAMPLES)
     assert estimate(week, week / "day1", "--control", "QC=5", "--out", out).exit_code == 0
     before = {path: path.read_bytes() for path in tmp_path.glob("*.csv")}
     assert len(before) == 3
@@ -94,7 +81,7 @@ def test_a_full_disk_leaves_all_results_as_they_were(week, tmp_path, monkeypatch
     assert estimate(week, week / "day1", "--control", "QC=5", "--out", out).exit_code == 0
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     monkeypatch.setattr("geonode.storage.table.Table.csv", full)
-    day2 = write(tmp_path.parent / f"{tmp_path.name}_day2/run.csv", **SAMPLES)
+    day2 = write(tmp_path.parent / f"{tmp_path.name}_day2/run.csv", SAMPLES)
     assert_refused(estimate(week, day2, "--out", out, "--overwrite"), "No space left on device")
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -117,7 +104,7 @@ def test_the_record_says_by_what_from_what_and_when(week, tmp_path):
 
 @pytest.mark.parametrize(("control", "said"), [(1.2 * QC, "known 5 ppb"), (2 - QC, "fits nowhere")])
 def test_a_failed_control_is_said_first_and_ends_with_status_1(week, tmp_path, control, said):
-    day, out = write(tmp_path / "day.csv", **SAMPLES, QC=control), tmp_path / "out.csv"
+    day, out = write(tmp_path / "day.csv", SAMPLES | {"QC": control}), tmp_path / "out.csv"
     done = estimate(week, day, "--control", "QC=5", "--out", out)
     assert done.exit_code == 1
     first = done.output.splitlines()[0]
@@ -224,9 +211,9 @@ def test_a_level_is_that_of_all_intervals(week, tmp_path):
 
 
 def test_a_validation_that_fails_ends_with_status_1_and_results(week, tmp_path):
-    day, out = write(tmp_path / "day.csv", **SAMPLES), tmp_path / "out.csv"
+    day, out = write(tmp_path / "day.csv", SAMPLES), tmp_path / "out.csv"
     tenths = dict(zip(("0.3", "0.6", "0.9"), beer.spectra_at([3, 6, 9]), strict=True))
-    done = estimate(week, day, "--validation", write(tmp_path / "v.csv", **tenths), "--out", out)
+    done = estimate(week, day, "--validation", write(tmp_path / "v.csv", tenths), "--out", out)
     assert done.exit_code == 1
     assert done.output.startswith("error: validation with 3 spectra (")
     assert "0 of 3 inside their 90% intervals; it failed" in done.output
@@ -236,7 +223,7 @@ def test_a_validation_that_fails_ends_with_status_1_and_results(week, tmp_path):
 def test_validation_and_standards_are_said_and_recorded(week, tmp_path):
     ground = beer.spectra_at([0])
     higher = 1.1 * (beer.spectra_at([2, 5, 8]) - ground) + ground
-    standards = write(tmp_path / "standards.csv", **dict(zip(("2", "5", "8"), higher, strict=True)))
+    standards = write(tmp_path / "standards.csv", dict(zip("258", higher, strict=True)))
     out = tmp_path / "out.xlsx"
     words = ("--standards", standards, "--validation", week / "known.csv", "--out", out)
     done = estimate(week, week / "day1", *words, "--json")
@@ -254,7 +241,7 @@ def test_validation_and_standards_are_said_and_recorded(week, tmp_path):
 
 def test_known_spectra_are_read_as_those_of_levels(week, tmp_path):
     spectra = dict(zip(("x", "y"), beer.spectra_at([3, 6]), strict=True))
-    day, out = write(tmp_path / "day.csv", **SAMPLES), tmp_path / "out.csv"
+    day, out = write(tmp_path / "day.csv", SAMPLES), tmp_path / "out.csv"
     book, lines = Workbook(), [line.split(",") for line in beer.table(spectra).splitlines()]
     for sheet in ("other", "checks"):
         filled = book.create_sheet(sheet)
@@ -290,7 +277,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(week, tmp_path, monkeyp
     levels = dict(zip("abcd", beer.spectra_at([0, 2, 5, 8]), strict=True))
     samples = dict(zip("uv", beer.spectra_at([3, 6]), strict=True))
     columns = {"source": levels, "unknown": SAMPLES, "known": samples}
-    files = {name: write(tmp_path / f"{name}.csv", **one) for name, one in columns.items()}
+    files = {name: write(tmp_path / f"{name}.csv", one) for name, one in columns.items()}
     files |= {"second": tmp_path / "second.csv", "saved": tmp_path / "saved.safetensors"}
     files["second"].write_text("name,lead (ppb)\na,0\nb,2\nc,5\nd,8\nu,3\nv,6\n", "utf-8")
     files["saved"].write_bytes((week / "made/calibration.safetensors").read_bytes())

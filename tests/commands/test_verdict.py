@@ -1,6 +1,5 @@
 """A verdict that travels: chance, what nothing can be used for, and what is reported of it."""
 
-import csv
 import json
 import warnings
 from dataclasses import replace
@@ -20,18 +19,7 @@ from geonode.report.calibration_page import calibration_page
 from geonode.report.calibration_tables import tables
 from geonode.spectra.table import Spectra
 from tests.calibration import beer
-from tests.commands.calling import call
-
-
-def write(path, spectra):
-    path.write_text(beer.table(spectra), encoding="utf-8")
-    return path
-
-
-def rows(path):
-    with path.open(encoding="utf-8", newline="") as stream:
-        return [*csv.DictReader(stream)]
-
+from tests.commands.calling import call, records, write
 
 NOISE = np.random.default_rng(6).normal(size=(9, len(beer.AXIS)))
 
@@ -56,7 +44,7 @@ def test_noise_is_told_by_every_command_and_python(tmp_path):
     assert "no method can be used" in found["unknowns"][0]["remark"]
     assert (
         "None of the methods"
-        in {row["what"]: row["value"] for row in rows(out / "record.csv")}["verdict"]
+        in {row["what"]: row["value"] for row in records(out / "record.csv")}["verdict"]
     )
     with pytest.warns(UserWarning, match=r"None of the methods .* This could be chance"):
         ConcentrationRegressor().fit(NOISE[:8], np.arange(8.0))
@@ -77,7 +65,7 @@ def test_more_levels_than_geonode_takes_are_calibrated_without_it(tmp_path):
     out = tmp_path / "out"
     done = call("calibrate", known, "--unknown", unknown, "--out", out)
     assert done.exit_code == 0, done.output
-    (row,) = rows(out / "unknowns.csv")
+    (row,) = records(out / "unknowns.csv")
     assert float(row["low90 (ppb)"]) < 5 < float(row["high90 (ppb)"])
     assert not any("geonode" in title for title in row)
     page = (out / "index.html").read_text(encoding="utf-8")
@@ -90,7 +78,7 @@ def test_spectra_that_were_calibrated_with_judge_nothing(tmp_path, calibration, 
     known = beer.write_series(tmp_path / "beer.csv")
     done = call("calibrate", known, "--validation", known, "--out", tmp_path / "out")
     assert "too, which can judge or correct nothing" in done.stderr
-    record = {row["what"] for row in rows(tmp_path / "out/record.csv")}
+    record = {row["what"] for row in records(tmp_path / "out/record.csv")}
     assert "doubt" in record
 
 
@@ -106,7 +94,7 @@ def test_unknowns_beside_the_standards_are_estimated(tmp_path):
     file.write_text("\n".join([header, *lines, ""]), encoding="utf-8")
     done = call("calibrate", file, "--method", "pls", "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    (row,) = rows(tmp_path / "out/unknowns.csv")
+    (row,) = records(tmp_path / "out/unknowns.csv")
     assert (row["file"], row["spectrum"]) == ("day.csv", "s6")
     assert float(row["estimated (ppb)"]) == pytest.approx(5, abs=0.05)
 
@@ -162,7 +150,7 @@ def test_a_failed_control_concerns_its_own_file(tmp_path, calibration, monkeypat
     two = write(tmp_path / "two.csv", {"b": spectra[0], "c": spectra[1]})
     words = ("--unknown", one, "--unknown", two, "--control", "QC=6", "--out", tmp_path / "out")
     assert call("calibrate", known, *words).exit_code == 1
-    failed = ["a control failed" in row["remark"] for row in rows(tmp_path / "out/unknowns.csv")]
+    failed = ["a control failed" in row["remark"] for row in records(tmp_path / "out/unknowns.csv")]
     assert failed == [True, True, False, False]
 
 

@@ -1,10 +1,15 @@
 """One series of spectra, and the tables that people and instruments make of it."""
 
 import re
+from dataclasses import asdict
 
 import numpy as np
 
+from geonode.commands.spectra_file import spectra_parameters
 from geonode.config import SpectraParameters
+from geonode.reading.files import UNCHOSEN
+from geonode.reading.inspection import Inspection
+from geonode.reading.series_file import known_sheet, measured_table
 
 LEVELS = np.array([0.0, 10.0, 20.0, 60.0])
 AXIS = np.array([400.0, 410.0, 420.0, 430.0])
@@ -27,6 +32,22 @@ def parameters(**changes):
         **{"window": None, "missing": "mask"},
     }
     return SpectraParameters.model_validate(values | changes)
+
+
+def asked(path, choices=UNCHOSEN, **options):
+    """Parameters that read a file, with what it leaves open."""
+    return spectra_parameters(path, **(asdict(choices) | options))
+
+
+def read_table(path, **options):
+    """The series that a file is."""
+    return measured_table(asked(path, **options))
+
+
+def inspect_file(path, missing="mask", **options):
+    """How a file is understood."""
+    parameters = asked(path, missing=missing, **options)
+    return Inspection.of(known_sheet(parameters), parameters)
 
 
 def wide(names=NAMES, corner="wavelength_nm", axis=AXIS, spectra=SPECTRA):

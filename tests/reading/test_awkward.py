@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.files import read_spectra, read_table
+from geonode.reading.files import read_spectra
 from geonode.reading.formats.delimited import DELIMITERS
-from geonode.reading.inspection import inspect_file
 from geonode.reading.sheet import MOST_COLUMNS
 from tests.reading.tables import (
     AXIS,
@@ -20,7 +19,9 @@ from tests.reading.tables import (
     above,
     assert_series,
     cary,
+    inspect_file,
     long,
+    read_table,
     tall,
     text,
     wide,
@@ -289,14 +290,11 @@ REFUSED = [
     (text(wide([f"As 1 {n}0 ppb" for n in "0123"])), "expected a concentration that is finite"),
     (text(wide(["0", "As -5 ppb", "10", "20"])), "'As -5 ppb'"),
     (text(wide([f"As_{name}ppb_10min" for name in NAMES])), "expected a concentration"),
-    (
-        text([["conc", *NAMES], *wide()[1:]]),
-        "found 'conc' above 400 to 430 and .*, of which either",
-    ),
+    (text([["conc", *NAMES], *wide()[1:]]), "found 'conc' above 400 to 430 and .*, of which eithe"),
     # several rows of header
     (text(above(["Sample", *NAMES], ["nm", *["Abs"] * 4])), "row 1: .* which may number samples"),
     (text(above(wide()[0], ["", *"1234"])), "rows 1 and 2: found two rows that may be the conc"),
-    (text(above(["Conc. (ppm)", *NAMES], ["nm", *["ppb"] * 4])), "in ppb and in ppm"),
+    (text(above(["Conc. (ppm)", *NAMES], ["nm", *["ppb"] * 4])), "in ppm and in ppb"),
     (text(above(["Wavelength", *NAMES], ["nm", "ppb", "ppm", "ppb", "ppb"])), "in ppm and in ppb"),
     # pairs and long tables
     (cary(["Empty", *PPB[1:]]), "'Empty', expected a concentration.*spectra.con"),
@@ -304,10 +302,7 @@ REFUSED = [
     (text(above(["", *"1234"], ["nm", *"ABCD"])), "row 1: found '' beside 1, .* number samples"),
     (cary(PPB).replace("410,0.6", ",0.6"), "row 4: found a value of '10 ppb' without its wavel"),
     (text([*long(), ["10", "410", "0"]]), "found 10 at 410 again, first in row .* replicate"),
-    (
-        "conc,nm,A,B\n1,2,3,4\n",
-        "row 1: found the columns 'conc', 'nm', 'A', 'B', expected those of",
-    ),
+    ("conc,nm,A,B\n1,2,3,4\n", "row 1: found the columns 'conc', 'nm', 'A', 'B', expected those o"),
     (text([*long(), ["10", "", "0"]]), "row 18, column 'wavelength_nm': found no number"),
     # marks that may be of thousands or of decimals, by the part that is not settled
     (groups("0,5", names=["0", "1.000", "2.000", "5.000"]), "'5.000' .* point .*is 5.000 or 50"),

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_spectra, read_table
-from geonode.reading.inspection import inspect_file
+from geonode.reading.files import Choices, read_spectra
 from geonode.spectra.table import to_csv
 from tests.reading.tables import (
     AXIS,
@@ -17,7 +16,9 @@ from tests.reading.tables import (
     SPECTRA,
     assert_series,
     cary,
+    inspect_file,
     long,
+    read_table,
     tall,
     text,
     wide,
@@ -58,44 +59,56 @@ def test_a_window_includes_its_ends_and_gaps_outside_do_not_matter(file):
         read_table(file(holes), missing="mask")
 
 
-def test_scans_belong_to_their_level_in_order_of_their_marks(file):
-    rows = "wavelength_nm,30__r10,0,30,10.0__r2,10,30__r2,20\n1,5,0,3,2,1,4,0\n"
-    table = read_table(file(rows + "2,50,0,30,20,10,40,0\n3,500,0,300,200,100,400,0\n"))
-    np.testing.assert_array_equal(table.concentrations, [0, 10, 20, 30])
-    np.testing.assert_array_equal(table.scans[1], [[1, 10, 100], [2, 20, 200]])
-    np.testing.assert_array_equal(table.scans[3], [[3, 30, 300], [4, 40, 400], [5, 50, 500]])
+THIRD = repr(0.1 + 0.2)  # 0.30000000000000004
+ROUNDED = ("0", "0.3", "0.5", THIRD, "0.7")
+SCANS = {  # names of columns, and their places by level in the order of its scans
+    "order of marks": (
+        ["30__r10", "0", "30", "10.0__r2", "10", "30__r2", "20"],
+        {0: [1], 10: [4, 3], 20: [6], 30: [2, 5, 0]},
+    ),
+    "behind a unit": (
+        ["As_0ppb", "As_5ppb_1", "As_5ppb_2", "As_7ppb", "As_9ppb"],
+        {0: [0], 5: [1, 2], 7: [3], 9: [4]},
+    ),
+    "renamed": (["0 ppb", "5 ppb", "5 ppb.1", "7 ppb"], {0: [0], 5: [1, 2], 7: [3]}),
+    **{
+        marks: (["5", *(f"0{mark}" for mark in marks.split(";")), "9"], {0: [1, 2], 5: [0], 9: [3]})
+        for marks in ("__r1;_r2", " (1); rep2", ";__r1", "ppb__r1;ppb__r2")
+    },
+    "rounding": (ROUNDED, {0: [0], 0.3: [1, 3], 0.5: [2], 0.7: [4]}),
+    "rounding, units": (
+        [f"As_{level}ppb" for level in ROUNDED],
+        {0: [0], 0.3: [1, 3], 0.5: [2], 0.7: [4]},
+    ),
+    "rounding, marks": (
+        ["0.3", "0.3__r2", THIRD, f"{THIRD}__r2", "0", "0.5"],
+        {0: [4], 0.3: [0, 1, 2, 3], 0.5: [5]},
+    ),
+    "marks": (["0", "20", "20.1", "5", "40"], {0: [0], 5: [3], 20: [1, 2], 40: [4]}),
+    "levels": (["0", "20", "20.1", "5"], {0: [0], 5: [3], 20: [1], 20.1: [2]}),
+}
+
+
+def counted(names):
+    """A table of columns that hold their places."""
+    return text([["nm", *names], *([str(at), *map(str, range(len(names)))] for at in (1, 2, 3))])
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_scans_belong_to_their_level_in_the_order_of_their_marks(file, name):
+    names, scans = SCANS[name]
+    chosen = name if name in ("marks", "levels") else "ask"
+    table = read_table(file(counted(names)), replicates=chosen)
+    assert table.concentrations.tolist() == [*scans]
+    assert [of_level[:, 0].tolist() for of_level in table.scans] == [*scans.values()]
+    doubt = f"levels {THIRD} and 0.3 differ by rounding alone: read as one level"
+    path = file(counted(names))
+    assert inspect_file(path, replicates=chosen).doubts.count(doubt) == name.startswith("rounding")
+
+
+def test_the_same_scan_twice_is_refused(file):
     with pytest.raises(SpectraError, match=r"\('2__r2'\) and .* \('2.0__r2'\) are the same scan"):
-        read_table(file("nm,0,1,2,3,2__r2,2.0__r2\n" + "".join(f"{n}{',1' * 6}\n" for n in "123")))
-
-
-@pytest.mark.parametrize(
-    "names", [["As_0ppb", "As_5ppb_1", "As_5ppb_2"], ["0 ppb", "5 ppb", "5 ppb.1"]]
-)
-def test_marks_that_can_mean_nothing_else_are_scans(file, names):
-    values = "".join(f"{at},{at},{at + 1},{at + 2},{at + 3},{at + 4}\n" for at in (1, 2, 3))
-    label = names[0].partition("0")[0]
-    names = [*names, *(f"{label}{level}ppb" for level in (7, 9))]
-    table = read_table(file(f"nm,{','.join(names)}\n{values}"))
-    assert table.concentrations.tolist() == [0, 5, 7, 9]
-    np.testing.assert_array_equal(table.scans[1], [[2, 3, 4], [3, 4, 5]])
-
-
-@pytest.mark.parametrize("marks", ["__r1;_r2", " (1); rep2", ";__r1", "ppb__r1;ppb__r2"])
-def test_marks_from_one_on_are_scans(file, marks):
-    one, other = marks.split(";")
-    values = "".join(f"{at},3,1,2,4,5\n" for at in (1, 2, 3))
-    table = read_table(file(f"nm,5,0{one},0{other},10,20\n{values}"))
-    np.testing.assert_array_equal(table.scans[0][:, 0], [1, 2])
-
-
-def test_what_pandas_calls_a_second_column_is_as_it_is_chosen(file):
-    path = file("nm,0,20,20.1,5,40\n1,1,2,3,4,5\n2,1,2,3,4,5\n3,1,2,3,4,5\n")
-    marked = read_table(path, choices=Choices(replicates="marks"))
-    assert marked.concentrations.tolist() == [0, 5, 20, 40]
-    np.testing.assert_array_equal(marked.scans[2], [[2, 2, 2], [3, 3, 3]])
-    apart = read_table(path, choices=Choices(replicates="levels"))
-    assert apart.concentrations.tolist() == [0, 5, 20, 20.1, 40]
-    np.testing.assert_array_equal(apart.spectra[:, 0], [1, 4, 2, 3, 5])
+        read_table(file(counted(["0", "1", "2", "3", "2__r2", "2.0__r2"])))
 
 
 def test_scans_of_long_tables_are_numbered_by_their_column(file):
@@ -149,35 +162,6 @@ def test_what_is_written_reads_back_unchanged(file, unit):
     assert to_csv(read_table(file(PLAIN))) == PLAIN.replace("1.0", "1")
 
 
-THIRD = repr(0.1 + 0.2)  # 0.30000000000000004
-
-
-@pytest.mark.parametrize(
-    ("names", "counts"),
-    [
-        (["0", "0.3", "0.5", THIRD, "0.7"], [1, 2, 1, 1]),
-        ([f"As_{level}ppb" for level in ("0", "0.3", "0.5", THIRD, "0.7")], [1, 2, 1, 1]),
-        (["0.3", "0.3__r2", THIRD, f"{THIRD}__r2", "0", "0.5", "0.7"], [1, 4, 1, 1]),
-    ],
-)
-def test_levels_that_are_equal_to_rounding_are_scans_of_one(file, names, counts):
-    rows = [["nm", *names], *([str(at), *map(str, range(len(names)))] for at in (1, 2, 3))]
-    path = file(text(rows))
-    table = read_table(path)
-    np.testing.assert_array_equal(table.concentrations, [0, 0.3, 0.5, 0.7])
-    assert [len(scans) for scans in table.scans] == counts
-    doubt = f"levels {THIRD} and 0.3 differ by rounding alone: read as one level"
-    assert inspect_file(path).doubts.count(doubt) == 1
-
-
-def test_levels_of_a_second_table_that_are_equal_to_rounding_are_scans_of_one(file):
-    path, table = file("nm,a,b,c,d,e\n" + "".join(f"{at},1,2,3,4,5\n" for at in (1, 2, 3))), "b.csv"
-    levels = file(f"name,concentration\na,0\nb,0.3\nc,{THIRD}\nd,0.5\ne,0.7\n", table)
-    found = read_table(path, choices=Choices(concentrations=levels))
-    np.testing.assert_array_equal(found.concentrations, [0, 0.3, 0.5, 0.7])
-    assert [len(scans) for scans in found.scans] == [1, 2, 1, 1]
-
-
 # what is no file, second tables and folders
 
 
@@ -201,20 +185,8 @@ def second(file, content, names="abcd"):
     return file(text(wide(list(names)))), Choices(concentrations=file(content, "b.csv"))
 
 
-def test_concentrations_come_from_a_second_table(file):
-    path, choices = second(file, "name,concentration (ppb)\nd,60\nb,10\nc,20\na,0\n")
-    assert_series(read_table(path, choices=choices), "ppb")
-    path, choices = second(file, "name,concentration\n", NAMES)  # says nothing: the names do
-    assert_series(read_table(path, choices=choices))
-    content = "sample;operator;conc\na;x;0\nb;x;2,5\nc;y;2,5\nd;y;20\ne;y;40\nf;y;\n"
-    choices = Choices(concentrations=file(content, "b.csv"))
-    path = file("nm,a,b,c,d,e,f\n1,1,2,3,4,5,6\n2,1,2,3,4,5,6\n3,1,2,3,4,5,\n")
-    table = read_table(path, choices=choices)
-    assert table.concentrations.tolist() == [0, 2.5, 20, 40]
-    np.testing.assert_array_equal(table.scans[1], [[2, 2, 2], [3, 3, 3]])
-
-
 FOUND = {
+    "in another order": "name,concentration (ppb)\nd,60\nb,10\nc,20\na,0\n",
     "an empty third column": "name;conc (ppb);\na;0;\nb;10,0;\nc;20,0;\nd;60,0;\n",
     "a title": "Levels, in June\n\nname,conc (ppb)\na,0\nb,10\nc,20\nd,60\n",
     "a title in Excel": ",,\nPlate,1,\n,,\nname,conc_ppb,\na,0,\nb,10,\nc,20,\nd,60,\n",
@@ -227,6 +199,24 @@ FOUND = {
 def test_a_second_table_is_found(file, content):
     path, choices = second(file, content)
     assert_series(read_table(path, choices=choices), "ppb")
+
+
+@pytest.mark.parametrize(
+    ("content", "scans"),
+    [
+        ("sample;by;conc\na;x;0\nb;x;2,5\nc;y;2,5\nd;y;9\ne;y;\n", {0: [0], 2.5: [1, 2], 9: [3]}),
+        (f"name,conc\na,0\nb,0.3\nc,{THIRD}\nd,9\ne,\n", {0: [0], 0.3: [1, 2], 9: [3]}),
+    ],
+)
+def test_levels_of_a_second_table_may_be_there_twice_or_absent(file, content, scans):
+    table = read_table(file(counted("abcde")), concentrations=file(content, "b.csv"))
+    assert table.concentrations.tolist() == [*scans]
+    assert [of_level[:, 0].tolist() for of_level in table.scans] == [*scans.values()]
+
+
+def test_a_second_table_without_rows_leaves_it_to_the_names(file):
+    path, choices = second(file, "name,concentration\n", NAMES)
+    assert_series(read_table(path, choices=choices))
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
@@ -246,10 +236,7 @@ def test_names_of_samples_have_blanks_and_signs(file, mark):
         ("a,0\nb,5\nc,10\nd,20\n", "found the columns 'a', '0', expected name and conc"),
         ("name,conc\na,0\nb,5\nc,10\n", "found 'd', which b.csv has not"),
         ("name,conc\na,0\nb,5\nc,10\nd,20\na,0\n", "row 6: found 'a' again"),
-        (
-            "name,conc\na,0\nb,-5\nc,10\nd,20\n",
-            "row 3, column 2: found '-5', expected a concentration",
-        ),
+        ("name,conc\na,0\nb,-5\nc,10\nd,20\n", "row 3, column 2: found '-5', expected a concentra"),
         ("name,conc\na,0\nb,5 ppm\nc,10 ppb\nd,20\n", "in ppb and in ppm"),
         ("name,conc\na,0\nb,5\nc,\nd,\n", "found 2 concentrations, expected 3 to 20000"),
         ("name,conc\na,?\nb,-\nc,\nd,unknown\n", "found no spectrum with a conc, expected some"),
@@ -296,7 +283,7 @@ def test_files_without_a_header_and_with_a_second_table(tmp_path, ending):
         read_table(place)
     levels = "".join(f"{n}.5 x{ending},{level:g}\n" for n, level in enumerate(LEVELS))
     (place / "levels.csv").write_text("file,conc_ppb\n" + levels)
-    table = read_table(place, choices=Choices(concentrations=place / "levels.csv"))
+    table = read_table(place, concentrations=place / "levels.csv")
     assert_series(table, "ppb", axis_unit="1")
 
 
@@ -309,10 +296,10 @@ def test_channels_without_a_header_are_chosen_by_their_name(tmp_path, mark, poin
         rows = [[f"{at:g}", f"{v:g}", f"{2 * v:g}"] for at, v in zip(AXIS, one, strict=True)]
         (tmp_path / f"{name}.csv").write_text(JASCO.format(m=mark) + text(rows, mark, point))
     for target, factor in ((None, 1), ("CD", 1), ("ht [v]", 2), ("HT", 2)):
-        table = read_table(tmp_path, choices=Choices(target=target))
+        table = read_table(tmp_path, target=target)
         np.testing.assert_array_equal(table.spectra, factor * SPECTRA)
     with pytest.raises(SpectraError, match="found 0 spectra called 'PL'"):
-        read_table(tmp_path, choices=Choices(target="PL"))
+        read_table(tmp_path, target="PL")
 
 
 def test_numbers_of_samples_are_no_concentrations(tmp_path):

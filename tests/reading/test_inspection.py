@@ -7,9 +7,9 @@ import pytest
 from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
 from geonode.parameters_file import parse_yaml
-from geonode.reading.files import read_spectra, read_table
-from geonode.reading.inspection import BARS, inspect_file, one_line_spectra
+from geonode.reading.inspection import BARS, one_line_spectra
 from tests.bounds import dataset
+from tests.reading.tables import inspect_file
 
 AXIS = np.arange(300.0, 420.0, 2.0)
 
@@ -74,8 +74,8 @@ def test_the_proposed_parameters_are_parameters(tmp_path, levels, chart, window)
 def test_a_name_that_looks_like_an_option_is_printed_as_a_file(tmp_path, monkeypatch):
     written(tmp_path, [0, 5, 20, 60], name="-dash.csv")
     monkeypatch.chdir(tmp_path)
-    assert inspect_file(Path("-dash.csv")).options == "./-dash.csv"
-    assert inspect_file(Path("./-dash.csv")).options == "./-dash.csv"
+    assert inspect_file(Path("-dash.csv")).to_json()["options"] == "./-dash.csv"
+    assert inspect_file(Path("./-dash.csv")).to_json()["options"] == "./-dash.csv"
 
 
 def test_quantity_and_unit_come_from_the_file_where_it_says_them(tmp_path):
@@ -104,149 +104,3 @@ def test_measured_noise_agrees_with_what_is_published(measured_data):
     assert found.to_json()["non_monotonic_share"] == 1.0
     # Neighbours are smoothed by the instrument: less than half of what repeats show.
     assert 0 < found.noise < found.table.replicate_noise() / 2
-
-
-# doubts: what is possible and hardly meant is said, with its cells
-
-LEVELS = np.arange(0, 70, 10.0)
-SPECTRA = 0.2 + LEVELS[:, None] / 100 * np.exp(-(((AXIS - 360) / 20) ** 2))
-SPECTRA += np.random.default_rng(0).normal(0, 1e-3, SPECTRA.shape)
-
-
-def changed(*cells, spectra=SPECTRA):
-    """The spectra with other values at (level, wavelength)."""
-    other = spectra.copy()
-    for level, at, value in cells:
-        other[level, at] = value
-    return other
-
-
-def written_series(file, levels, spectra, name="series.csv"):
-    rows = [["wavelength_nm", *levels], *np.column_stack([AXIS, spectra.T]).tolist()]
-    return file("\n".join(",".join(map(str, row)) for row in rows), name)
-
-
-def doubts_of(file, levels, spectra, name="series.csv"):
-    return inspect_file(written_series(file, levels, spectra, name)).doubts
-
-
-EXCHANGED = SPECTRA.copy()
-EXCHANGED[3] = SPECTRA[0]
-FAR = changed((2, 5, 5432.1))
-
-
-@pytest.mark.parametrize(
-    ("spectra", "doubt"),
-    [
-        (FAR, "values of more than 1000 times the largest of the others, 0.8"),
-        (FAR, ": row 7, column '20.0'"),
-        (EXCHANGED, "level 30 is "),
-    ],
-)
-def test_what_is_possible_and_hardly_meant_is_said(file, spectra, doubt):
-    assert doubts_of(file, LEVELS, SPECTRA) == []
-    inspection = inspect_file(written_series(file, LEVELS, spectra))
-    assert any(doubt in line for line in inspection.doubts)
-    assert all(f"doubt: {line}" in inspection.text() for line in inspection.doubts)
-
-
-@pytest.mark.parametrize("code", [9999.0, -9999.0, 999.0, -99.0, 999.99, 1e30, -32768.0])
-def test_a_code_of_a_missing_value_is_said_with_its_cell(file, code):
-    (line,) = doubts_of(file, LEVELS, changed((2, 5, code)))
-    assert line.startswith(f"values of {code:.10g}, which often mean that one is missing")
-    assert line.endswith(": row 7, column '20.0'")
-    cells = [(level, at, code) for level in range(7) for at in range(40)]  # more than half of all
-    (line,) = doubts_of(file, LEVELS, changed(*cells))
-    assert "row 2, column '0.0'; row 3, column '0.0'" in line
-    assert line.endswith("and 277 more")
-
-
-def test_codes_are_said_whoever_reads_the_file_and_however_it_is_laid_out(file, tmp_path, caplog):
-    (line,) = doubts_of(file, LEVELS, changed((2, 5, -9999.0), (4, 9, 1e30), (0, 0, 9999.0)))
-    assert line.startswith("values of -9999, 9999, 1e+30, which")
-    assert line.endswith(": row 2, column '0.0'; row 7, column '20.0'; row 11, column '40.0'")
-    read_table(tmp_path / "series.csv")  # as `calibrate` does
-    assert line in caplog.text
-    read_spectra(written_series(file, ["x"], changed((6, 5, 9999.0))[6:]))
-    assert "values of 9999, which" in caplog.text
-    assert "row 7, column 'x'" in caplog.text
-    rows = [["concentration", *AXIS], *np.column_stack([LEVELS, changed((2, 5, 9999.0))]).tolist()]
-    (line,) = inspect_file(file("\n".join(",".join(map(str, row)) for row in rows))).doubts
-    assert line.endswith(": row 4, column 7, spectrum '20.0'")
-    # Among counts only a code of another sign is one.
-    counts = np.round(1e4 * SPECTRA)
-    (line,) = doubts_of(file, LEVELS, changed((2, 5, -9999.0), spectra=counts))
-    assert line.startswith("values of -9999, which")
-    said = doubts_of(file, LEVELS, changed((2, 5, 9999.0), spectra=counts))
-    assert not any("often mean" in line for line in said)
-
-
-def test_spikes_and_saturation_are_no_codes(file):
-    """Counts of a Raman spectrometer: cosmic rays, and a detector of 16 bits at its ceiling."""
-    random = np.random.default_rng(3)
-    band = np.exp(-(((AXIS - 360) / 20) ** 2))
-    counts = 300 + 20 * LEVELS[:, None] * band + random.normal(0, 15, (7, len(AXIS)))
-    spiky = changed(
-        *(
-            (random.integers(7), random.integers(len(AXIS)), random.uniform(2e3, 6e4))
-            for _ in range(20)
-        ),
-        spectra=counts,
-    )
-    saturated = np.minimum(np.round(200 * counts), 65535)
-    for name, spectra in (("spiky.csv", spiky), ("saturated.csv", saturated)):
-        said = doubts_of(file, LEVELS, spectra, name)
-        assert not [line for line in said if line.startswith("values of")]
-    assert any(line.startswith("one number at level") for line in said)
-
-
-# labels
-
-
-SIX = np.array([0, 5, 10, 20, 40, 60.0])
-BAND = np.exp(-(((AXIS - 360) / 20) ** 2)) + 0.3 * np.exp(-(((AXIS - 320) / 9) ** 2))
-
-
-def of_six(curved=0.0):
-    """Six levels with noise, on a line or on a curve that flattens."""
-    amounts = SIX / 60 / (1 + curved * SIX / 60)
-    return 0.1 + amounts[:, None] * BAND + np.random.default_rng(1).normal(0, 1e-3, (6, len(AXIS)))
-
-
-def test_a_response_that_saturates_or_bends_back_is_not_taken_for_swapped_labels(file):
-    """As of fluorescence that is quenched: 0, 1, 2, 3, 2.6, 1.6."""
-    amounts = np.array([0, 1, 2, 3, 2.6, 1.6])
-    bent = amounts[:, None] * BAND + np.random.default_rng(2).normal(0, 1e-3, (6, len(AXIS)))
-    for spectra in (bent, of_six(), of_six(2.0)):
-        assert doubts_of(file, SIX, spectra) == []
-
-
-@pytest.mark.parametrize("curved", [0.0, 2.0])
-@pytest.mark.parametrize("pair", [(1, 2), (4, 5), (1, 4), (0, 5)])
-def test_two_labels_that_were_swapped_are_said(file, curved, pair):
-    spectra = of_six(curved)
-    spectra[[*pair]] = spectra[[*pair[::-1]]]
-    one, other = SIX[[*pair]]
-    said = doubts_of(file, SIX, spectra, "swapped.csv")
-    assert any(line.startswith(f"levels {one:g} and {other:g} look swapped") for line in said)
-
-
-def test_a_curve_over_decades_is_no_exchanged_sample_and_one_that_flattens_saturates(file):
-    levels = 10 * 2.0 ** np.arange(9)
-    noise = np.random.default_rng(4).normal(0, 1e-4, (9, len(AXIS)))
-    said = {}
-    for name, bend in (("steep", 1.0), ("flat", 5.0)):
-        # As of stray light: the band widens while it saturates.
-        spectra = 1 - np.exp(-bend * levels[:, None] / levels[-1] * BAND) + noise
-        said[name] = doubts_of(file, levels, spectra, f"{name}.csv")
-    assert said["steep"] == []
-    assert [line[:43] for line in said["flat"]] == ["the signal saturates: from level 1280 to 25"]
-
-
-def test_one_spectrum_under_many_levels_is_said_once(file):
-    spectra = of_six()
-    spectra[1:4] = spectra[1]
-    said = [line for line in doubts_of(file, SIX, spectra) if "one and the same" in line]
-    one, two, three = (f"{level:g}" for level in SIX[1:4])
-    assert len(said) == 1
-    assert said[0].startswith(f"levels {one}, {two} and {three} have one and the same spectrum")

@@ -4,9 +4,20 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_spectra, read_table
-from geonode.reading.inspection import inspect_file
-from tests.reading.tables import AXIS, LEVELS, NAMES, SPECTRA, assert_series, cary, tall, text, wide
+from geonode.reading.files import Choices, read_spectra
+from tests.reading.tables import (
+    AXIS,
+    LEVELS,
+    NAMES,
+    SPECTRA,
+    assert_series,
+    cary,
+    inspect_file,
+    read_table,
+    tall,
+    text,
+    wide,
+)
 
 BODY = [f"{at:g}\t{value:.10g}" for at, value in zip(AXIS, SPECTRA[1], strict=True)]
 
@@ -104,7 +115,7 @@ TABLES = {
 
 @pytest.mark.parametrize(("content", "unit", "target"), TABLES.values(), ids=TABLES)
 def test_samples_in_rows_are_read(file, content, unit, target):
-    found = read_table(file(content), choices=Choices(target=target))
+    found = read_table(file(content), target=target)
     levels = [0, 1, 2, 3] if target == "octane" else LEVELS
     np.testing.assert_array_equal(found.concentrations, levels)
     np.testing.assert_array_equal(found.spectra, SPECTRA)
@@ -197,7 +208,7 @@ def test_plates_are_read_where_wells_are_spectra(file):
     path = file(WELLS + results, "a.txt")
     assert read_spectra(path).names == ["A1", "A2", "A3", "A4"]
     levels = file("well,conc\n" + "".join(f"A{n + 1},{x}\n" for n, x in enumerate(NAMES)), "b.csv")
-    found = read_table(path, choices=Choices(concentrations=levels))
+    found = read_table(path, concentrations=levels)
     assert_series(found, axis_unit="1")
     with pytest.raises(SpectraError, match="a plate of wells at one wavelength"):
         read_spectra(file(",1,2,3,4\nA,1,2,3,4\nB,1,2,3,4\nC,1,2,3,4\n"))
@@ -211,17 +222,11 @@ def test_plates_are_read_where_wells_are_spectra(file):
 
 
 ASKED = {
-    "several amounts": (
-        samples(["y_a", *NAMES], ["y_b", *NAMES]),
-        "'a', 'b'; choose one by spectra.target",
-    ),
+    "several amounts": (samples(["y_a", *NAMES], ["y_b", *NAMES]), "'a', 'b'; choose one by spect"),
     "pixel, nm, counts": ("1,400,5\n2,401,6\n3,402,7\n", "with 3 columns nothing else tells which"),
     "a damaged first row": ("40o,1\n410,2\n420,3\n430,4\n", "row 1: found '40o 1' right above"),
     "a cut first row": ("400\n410,2\n420,3\n430,4\n", "row 1: found '400' right above"),
-    "X1 to X4": (
-        text([["id", "X1", "X2", "X3", "X4"], *ROWS]),
-        "'X1'|name of a sample|on the axis",
-    ),
+    "X1 to X4": (text([["id", "X1", "X2", "X3", "X4"], *ROWS]), "'X1'|name of a sample|on the axi"),
     "a date": (
         text([["nm", "0", "2024-05-01", "2-Mar", "9"], *(["1"] * 5, ["2"] * 5, ["3"] * 5)]),
         "date",
@@ -238,9 +243,9 @@ def test_what_cannot_be_decided_is_asked(file, content, message):
 def test_a_target_is_one_of_the_amounts_there(file):
     table = samples(["y_a", *NAMES], ["y_b", *NAMES])
     with pytest.raises(SpectraError, match="no amount called 'c', expected one of 'a', 'b'"):
-        read_table(file(table), choices=Choices(target="c"))
+        read_table(file(table), target="c")
     with pytest.raises(SpectraError, match="one column a spectrum, which has no column of amounts"):
-        read_table(file("nm,1,2,3\n4,1,1,1\n5,1,1,1\n6,1,1,1\n"), choices=Choices(target="c"))
+        read_table(file("nm,1,2,3\n4,1,1,1\n5,1,1,1\n6,1,1,1\n"), target="c")
     levels = "name,fat,salt (ppb)\n" + "".join(
         f"{n},7,{x}\n" for n, x in zip("abcd", NAMES, strict=True)
     )
@@ -278,13 +283,13 @@ def test_one_of_several_signals_in_each_file_is_chosen(tmp_path):
         (tmp_path / f"{name} ppb.txt").write_text(head + "".join(rows))
     with pytest.raises(SpectraError, match=r"'Sample', 'Dark', 'Absorbance', .* by spectra.target"):
         read_table(tmp_path)
-    found = read_table(tmp_path, choices=Choices(target="ABSORBANCE"))
+    found = read_table(tmp_path, target="ABSORBANCE")
     np.testing.assert_array_equal(found.spectra, SPECTRA)
     with pytest.raises(SpectraError, match="found 0 spectra called 'x' among 'Sample'"):
-        read_table(tmp_path, choices=Choices(target="x"))
+        read_table(tmp_path, target="x")
     (tmp_path / "0 ppb.txt").write_text(head.replace("Dark", "SAMPLE") + "".join(rows))
     with pytest.raises(SpectraError, match="found 2 spectra called 'sample'"):
-        read_table(tmp_path, choices=Choices(target="sample"))
+        read_table(tmp_path, target="sample")
 
 
 def test_words_beside_samples_and_wells_are_left_out_or_named(file):
@@ -306,7 +311,7 @@ def test_words_beside_samples_and_wells_are_left_out_or_named(file):
     numbers = file(wells.replace(",M", ","))
     assert_series(read_table(numbers), "ppb")
     assert "columns Type" in inspect_file(numbers).text()
-    found = read_table(numbers, choices=Choices(target="type"))
+    found = read_table(numbers, target="type")
     np.testing.assert_array_equal(found.concentrations, [0, 1, 2, 3])
 
 

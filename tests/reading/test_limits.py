@@ -7,22 +7,21 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.files import read_table
-from geonode.reading.formats import text
+from geonode.reading.formats import delimited
 from geonode.spectra import arrays
 from tests.bounds import HEAD, SHEET, SIGNAL, TAIL, workbook
-from tests.reading.tables import PLAIN
+from tests.reading.tables import PLAIN, read_table
 
 
 def test_a_text_may_be_as_long_as_the_limit(file, monkeypatch):
-    monkeypatch.setattr(text, "MOST_TEXT_LINES", 5)
+    monkeypatch.setattr(delimited, "MOST_TEXT_LINES", 5)
     path = file(PLAIN)
     assert len(read_table(path).axis) == 4
-    assert len(text.read_text(path, largest=len(PLAIN))[0]) == 5
-    with pytest.raises(SpectraError, match=f"found more than {len(PLAIN) - 1} bytes"):
-        text.read_text(path, largest=len(PLAIN) - 1)
-    monkeypatch.setattr(text, "MOST_TEXT_LINES", 4)
-    with pytest.raises(SpectraError, match="bytes or 4 lines, expected at most that"):
+    assert len(delimited.read_text(path, largest=len(PLAIN))[0]) == 5
+    with pytest.raises(SpectraError, match=f"found {len(PLAIN)} bytes, expected at most"):
+        delimited.read_text(path, largest=len(PLAIN) - 1)
+    monkeypatch.setattr(delimited, "MOST_TEXT_LINES", 4)
+    with pytest.raises(SpectraError, match="found 5 lines, expected at most 4"):
         read_table(path)
 
 

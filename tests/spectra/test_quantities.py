@@ -5,9 +5,10 @@ import pytest
 import xarray
 
 from geonode.errors import SpectraError
-from geonode.reading.files import read_spectra, read_table
+from geonode.reading.files import read_spectra
 from geonode.spectra.quantities import in_quantity, quantity_of, signal_of
 from geonode.spectra.table import Spectra
+from tests.reading.tables import read_table
 
 SAID = {
     "absorbance": ["ABSORBANCE", "Abs", "absorbance (AU)", "Optical density", "OD", "Abs."],

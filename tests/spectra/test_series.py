@@ -3,12 +3,11 @@ import pytest
 import xarray
 
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
-from geonode.reading.files import read_table
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, read_series, write_series
 from geonode.spectra.table import SpectraTable
 from geonode.storage.artifact import open_artifact
-from tests.reading.tables import parameters
+from tests.reading.tables import parameters, read_table
 
 LEVELS = np.array([0.0, 5.0, 20.0, 60.0])
 AXIS = np.array([400.0, 410.0, 425.0, 500.0, 600.0])

@@ -1,11 +1,15 @@
 """Tables as text: the delimiter and the decimal mark are found, and never guessed.
 
+Text is UTF-8, UTF-16 with a byte order mark, or else Windows-1252, which contains Latin-1. Files
+that mix UTF-8 with other bytes, or end within a character, are refused.
+
 Lines are parted by every delimiter in turn, and the table is looked for among the cells. The
 delimiter is the one whose table has equally many cells in every row, numbers below the header and
 right of the first column. A comma between digits is a decimal mark wherever it is not the
 delimiter. A file with two possible readings that differ is refused.
 """
 
+import codecs
 import csv
 import re
 from collections.abc import Iterable, Iterator
@@ -14,16 +18,16 @@ from pathlib import Path
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.reading.formats.text import read_text
 from geonode.reading.headers import level, wavelength
 from geonode.reading.layouts.table_place import FIRST_ROWS, Place, grid_of
 from geonode.reading.sheet import (
     LONGEST_NAME,
+    MOST_COLUMNS,
     Cells,
     Decimal,
     Row,
     Understood,
-    require_few_columns,
+    require_at_most,
     to_number,
 )
 from geonode.spectra.arrays import require_values
@@ -85,7 +89,7 @@ def _rows_of_lines(lines: Iterable[tuple[int, str]], delimiter: str) -> list[Row
     rows, count = [], 0
     for number, line in lines:
         cells = [cell.strip() for cell in _parted(line, delimiter)]
-        require_few_columns(len(cells))
+        require_at_most(MOST_COLUMNS, len(cells), "columns")
         count += len(cells) if any(cells) else 0
         require_values(count)
         rows.append((number, cells if any(cells) else []))
@@ -192,3 +196,53 @@ def _refuse_groups(rows: list[list[str]]) -> None:
                     f"{example.replace(mark, '')}; save with commas between the cells and a "
                     "decimal point, without thousands"
                 )
+
+
+LARGEST_TEXT = 2**27
+"""Bytes of a file."""
+
+MOST_TEXT_LINES = 2**21
+"""Lines of a file."""
+
+LONGEST_LINE = 2**20
+"""Bytes of a line; no table has longer ones."""
+
+_UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}")
+
+
+def read_text(
+    path: Path, longest: int = LONGEST_LINE, largest: int = LARGEST_TEXT
+) -> tuple[list[str], str]:
+    """Lines of a file with their ends, and its encoding.
+
+    Args:
+        path: the file.
+        longest: limit of a line (bytes).
+        largest: limit of the file (bytes).
+
+    Raises:
+        SpectraError: the file is not text, or is larger.
+        OSError, UnicodeDecodeError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        content = file.read(largest + 1)
+    encoding = "UTF-8"
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding, content = "UTF-16", content.decode("utf-16").encode()
+    ends = content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
+    require_at_most(largest, len(content))
+    require_at_most(MOST_TEXT_LINES, ends, "lines")
+    lines = content.removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)
+    if b"\0" in content or any(len(line) >= longest for line in lines):
+        raise SpectraError(
+            f"found binary data or a line of {longest} characters, expected text saved as UTF-8"
+        )
+    try:
+        return [line.decode() for line in lines], encoding
+    except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data":  # the file was cut
+            raise
+    decoded = [line.decode("cp1252") for line in lines]
+    if _UTF8.search(content):
+        raise SpectraError("found bytes partly of UTF-8, expected text saved as UTF-8 throughout")
+    return decoded, "Windows-1252"

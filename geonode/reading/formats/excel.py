@@ -1,18 +1,29 @@
 """Tables in Excel workbooks: the cells of one sheet.
 
-openpyxl unpacks whatever a workbook claims to hold, so its parts are measured first.
+openpyxl unpacks whatever a workbook claims to hold, so its parts are measured first. A cell may
+show another number than it holds, or a unit; codes of formats: ECMA-376 part 1, section 18.8.31.
 """
 
 import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.reading.formats.number_formats import Units, scale_shown, units_shown, with_units
-from geonode.reading.headers import role
+from geonode.reading.headers import (
+    CONCENTRATION_UNIT,
+    UNITS,
+    axis_header,
+    labelled_level,
+    level,
+    role,
+    wavelength,
+)
 from geonode.reading.layouts.table_place import (
     filled_columns,
     grid_of,
@@ -20,7 +31,15 @@ from geonode.reading.layouts.table_place import (
     without_notes_beside,
 )
 from geonode.reading.levels import with_scan_marks
-from geonode.reading.sheet import LONGEST_NAME, Cells, Row, Understood, require_few_columns
+from geonode.reading.sheet import (
+    LONGEST_NAME,
+    MOST_COLUMNS,
+    Cells,
+    Row,
+    Understood,
+    require_at_most,
+    to_number,
+)
 
 LARGEST_WORKBOOK = 2**27
 """Bytes of a workbook once it is unpacked."""
@@ -29,10 +48,10 @@ LARGEST_PART = 2**20
 """Bytes of any part of it but cells and texts."""
 
 MOST_SHEET_ROWS = 2**20
+"""Rows of a sheet, as in Excel."""
 
 MOST_CELLS = 20_000_000
 """Of a sheet with the empty ones, which are unpacked one by one; text files may have more."""
-"""Rows of a sheet, as in Excel."""
 
 # Parts that openpyxl does not open where it only reads cells.
 _LEFT_OUT = (
@@ -84,23 +103,8 @@ def read_excel(
     )
 
 
-def sheet_of_levels(path: Path) -> str | None:
-    """The one of several filled sheets that is called concentrations; None: there is none, or two.
-
-    Raises:
-        SpectraError, OSError: as `read_excel`.
-    """
-    with _opened(path) as (_, filled):
-        called = [one.title for one in filled if role(one.title) == "concentration"]
-        return called[0] if len(called) == 1 < len(filled) else None
-
-
 def filled_sheets(path: Path) -> list[str]:
-    """Names of the sheets that have cells.
-
-    Raises:
-        SpectraError, OSError: as `read_excel`.
-    """
+    """Names of the sheets that have cells; raises as `read_excel`."""
     with _opened(path) as (_, filled):
         return [one.title for one in filled]
 
@@ -115,7 +119,11 @@ def _opened(path: Path) -> Iterator[tuple[Any, list[Any]]]:
         with path.open("rb") as file:
             reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
             reader.read()
-            filled = [one for one in reader.wb.worksheets if _has_cells(one)]
+            filled = [
+                sheet
+                for sheet in reader.wb.worksheets
+                if any(value is not None for row in _rows_of_sheet(sheet) for value, _ in row)
+            ]
             yield reader, filled
     except SpectraError:
         raise
@@ -124,10 +132,6 @@ def _opened(path: Path) -> Iterator[tuple[Any, list[Any]]]:
             f"found a workbook that cannot be read ({error!r:.80}), expected one as Excel writes "
             "it; save it anew, or as .csv"
         ) from error
-
-
-def _has_cells(sheet: Any) -> bool:
-    return any(value is not None for row in _rows_of_sheet(sheet) for value, _ in row)
 
 
 def _require_small(path: Path) -> None:
@@ -144,24 +148,15 @@ def _require_small(path: Path) -> None:
         name = entry.filename.lower()
         if not name.endswith((".xml", ".rels")) or name.startswith(_LEFT_OUT):
             continue
-        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        if (kind := entry.compress_type) not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise SpectraError(
-                f"found compression {entry.compress_type} in a workbook, expected deflate; save it "
-                "anew"
+                f"found compression {kind} in a workbook, expected deflate; save it anew"
             )
         size = max(entry.file_size, entry.compress_size)  # zipfile reads no further than it says
         unpacked += size
         if not name.startswith(_CELLS):
-            _require_at_most(LARGEST_PART, size, f"bytes unpacked of {name[:40]!r}")
-    _require_at_most(LARGEST_WORKBOOK, unpacked, "bytes unpacked")
-
-
-def _require_at_most(most: int, found: int, what: str) -> None:
-    if found > most:
-        raise SpectraError(
-            f"found a workbook of {found} {what}, expected at most {most}; copy the values of the "
-            "table alone to a new workbook, or save as .csv"
-        )
+            require_at_most(LARGEST_PART, size, f"bytes unpacked of {name[:40]!r}")
+    require_at_most(LARGEST_WORKBOOK, unpacked, "bytes unpacked")
 
 
 def _rows_of_sheet(sheet: Any) -> Iterator[tuple[tuple[Any, str | None], ...]]:
@@ -170,8 +165,8 @@ def _rows_of_sheet(sheet: Any) -> Iterator[tuple[tuple[Any, str | None], ...]]:
     cells = 0
     for number, row in enumerate(sheet.iter_rows(), start=1):
         cells += len(row)
-        _require_at_most(MOST_SHEET_ROWS, number, "rows")
-        _require_at_most(MOST_CELLS, cells, "cells with the empty ones")
+        require_at_most(MOST_SHEET_ROWS, number, "rows")
+        require_at_most(MOST_CELLS, cells, "cells with the empty ones")
         yield tuple(_value_and_unit(cell) for cell in row)
 
 
@@ -192,14 +187,9 @@ def _value_and_unit(cell: Any) -> tuple[Any, str | None]:
 class _Marks(NamedTuple):
     """What the XML of a sheet says and openpyxl leaves out where it only reads cells."""
 
-    hidden: list[str]
-    """Rows and columns that Excel does not show, for people."""
-    not_computed: dict[int, str]
-    """Cells of formulas without a saved value, by row."""
-    merged: dict[int, list[tuple[int, int]]]
-    """Place of the first cell of a range of one row, and its width, by row."""
-    tall: dict[int, dict[int, int]]
-    """Last row of a range of one column, by its first row and its place."""
+    hidden: list[str]  # rows and columns that Excel does not show, for people
+    not_computed: dict[int, str]  # cells of formulas without a saved value, by row
+    merged: list[tuple[int, int, int, int]]  # left, top, right and bottom end of ranges, from 1
 
     @classmethod
     def of(cls, xml: str) -> "_Marks":
@@ -215,26 +205,21 @@ class _Marks(NamedTuple):
         ]
         hidden = [f"rows {', '.join(map(str, rows[:5]))}"] if rows else []
         hidden += [f"columns {', '.join(columns[:5])}"] if columns else []
-        not_computed: dict[int, str] = {}
-        for cell, row in _FORMULA_CELL.findall(xml):
-            not_computed.setdefault(int(row), cell + row)
-        merged: dict[int, list[tuple[int, int]]] = {}
-        tall: dict[int, dict[int, int]] = {}
-        for found in _MERGED.findall(xml):
-            left, top, right, bottom = range_boundaries(found)
-            if top == bottom:
-                merged.setdefault(top, []).append((left - 1, right - left + 1))
-            elif left == right <= 20:  # the first columns are about samples
-                tall.setdefault(top, {})[left - 1] = bottom
-        return cls(hidden, not_computed, merged, tall)
+        formulas = reversed(_FORMULA_CELL.findall(xml))
+        not_computed = {int(row): cell + row for cell, row in formulas}
+        return cls(hidden, not_computed, [*map(range_boundaries, _MERGED.findall(xml))])
 
-    def filled(self, number: int, cells: list[str]) -> list[str]:
-        """Cells of a row of the header, of which a merged one is above all of its columns."""
-        cells = list(cells)
-        for left, width in self.merged.get(number, []):
-            if 0 < left < len(cells) and cells[left]:
-                cells[left : left + width] = with_scan_marks([cells[left]] * width)
-        return cells
+    def fill(self, rows: list[Row]) -> None:
+        """Put texts of merged cells above all of their columns, or into all of their rows."""
+        for left, top, right, bottom in self.merged:
+            cells = rows[top - 1][1] if top <= len(rows) else []
+            if top == bottom and 1 < left <= len(cells) and cells[left - 1]:
+                names = with_scan_marks([cells[left - 1]] * (right - left + 1))
+                cells[left - 1 : right] = names
+            elif top < bottom and left == right <= 20:  # the first columns are about samples
+                for (_, above), (_, below) in pairwise(rows[top - 1 : bottom]):
+                    if left <= min(len(above), len(below)):
+                        below[left - 1] = above[left - 1]
 
 
 def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Cells:
@@ -242,19 +227,13 @@ def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Cells:
     rows: list[Row] = []
     units: Units = {}
     width = 0
-    last_row: dict[int, int] = {}  # of ranges of one column, whose first cell is that of all rows
     for number, found in enumerate(_rows_of_sheet(sheet), start=1):
-        cells = trimmed([_text_of_cell(value) for value, _ in found])
+        rows.append((number, trimmed([_text_of_cell(value) for value, _ in found])))
         units |= {(number, at): unit for at, (_, unit) in enumerate(found) if unit is not None}
-        width = max(width, len(cells))
-        require_few_columns(width)
-        cells = marks.filled(number, cells)
-        for at, last in last_row.items():
-            if number <= last and at < min(len(cells), len(rows[-1][1])):
-                cells[at] = rows[-1][1][at]
-        last_row |= marks.tall.get(number, {})
-        rows.append((number, cells))
-        _require_at_most(MOST_CELLS, width * len(rows), "cells")
+        width = max(width, len(rows[-1][1]))
+        require_at_most(MOST_COLUMNS, width, "columns")
+        require_at_most(MOST_CELLS, width * number, "cells")
+    marks.fill(rows)
     rows, beside = without_notes_beside(rows)
     place_of = {column: at for at, column in enumerate(filled_columns(rows))}
     rows = [(number, [cells[at] for at in place_of if at < len(cells)]) for number, cells in rows]
@@ -275,5 +254,102 @@ def _text_of_cell(value: Any) -> str:
     """Text of a cell; of a number, the shortest that reads back as exactly it."""
     text = "" if value is None else str(value)
     if len(text) > LONGEST_NAME:
-        _require_at_most(LONGEST_NAME, len(text), f"characters in a cell, {text[:40]!r}...")
+        require_at_most(LONGEST_NAME, len(text), f"characters in a cell, {text[:40]!r}...")
     return text.strip()
+
+
+Units = dict[tuple[int, int], str]
+"""Units of numbers by row, as `Row` counts them, and place in it."""
+
+_PART = re.compile(
+    r'"(?P<quoted>[^"]*)"|\\(?P<escaped>.)|\[\$(?P<currency>[^\]-]*)[^\]]*\]'
+    r"|(?P<left_out>_.|\*.|\[[^\]]*\])|(?P<digits>(?i:general)|[0#?.,]+|[eE][+-][0#?]+)"
+    r"|(?P<end>;)|(?P<bare>.)"
+)
+_IN_THOUSANDS = re.compile(r"[0#?],+(?![0#?,])")
+
+
+@cache
+def scale_shown(number_format: str) -> str | None:
+    """What a format multiplies by: "per cent" or "thousands"; None: it shows the number itself."""
+    parts = _PART.finditer(number_format)
+    bare = "".join(part["digits"] or part["end"] or part["bare"] or "" for part in parts)
+    if "%" in bare:
+        return "per cent"
+    return "thousands" if _IN_THOUSANDS.search(bare) else None
+
+
+@cache
+def units_shown(number_format: str) -> frozenset[str]:
+    """Texts with letters that a format writes behind a number; several, if they depend on it."""
+    found, behind, is_number = set(), "", False
+    for part in _PART.finditer(f"{number_format};"):
+        if part["digits"]:
+            behind, is_number = "", True
+        elif part["end"]:
+            found |= {behind.strip(" ()[]")} if is_number else set()
+            behind, is_number = "", False
+        else:
+            behind += part["quoted"] or part["escaped"] or part["currency"] or part["bare"] or " "
+    return frozenset(text for text in found if re.search(r"[^\W\d_]|%", text))
+
+
+def with_units(grid: Cells, units: Units) -> Cells:
+    """A table with the units of levels at the levels, and that of the axis in the header.
+
+    Raises:
+        SpectraError: the axis has two units, or the spectra have.
+    """
+    headings = [
+        (row, [_with_unit(cell, units.get((row, at))) for at, cell in enumerate(cells)])
+        for row, cells in grid.headings
+    ]
+    if not grid.understood.header_rows or to_number(grid.header[0]) is not None:
+        headings = grid.headings
+    header = list(headings[-1][1])
+    rows = [(row, list(cells)) for row, cells in grid.rows]
+    values: Units = {}
+    for at, name in enumerate(headings[-1][1]):
+        found = {(row, at): units[row, at] for row in grid.row_numbers if (row, at) in units}
+        is_number = any((level(name), labelled_level(name), wavelength(name)))
+        means = None if is_number else role(name)
+        if not found:
+            continue
+        # An axis is told by its units too; uM is a concentration, and um is not.
+        of_axis = all(
+            unit.lower() in UNITS and not re.fullmatch(CONCENTRATION_UNIT, unit)
+            for unit in found.values()
+        )
+        if means == "axis" or (at == 0 and of_axis):
+            unit, known = _one_unit(found), axis_header(name)[1]
+            if known == "1" and not is_number:
+                header[at] = f"{name} ({unit})"
+            elif UNITS.get(unit.lower()) != known and not is_number:
+                raise SpectraError(
+                    f"found {name[:40]!r} above numbers that are shown in {unit[:40]}, expected "
+                    "one unit"
+                )
+        elif means == "concentration" or at == 0:
+            for row, cells in rows:
+                cells[at] = _with_unit(cells[at], found.get((row, at)))
+        elif means is None:
+            values |= found
+    if values:
+        _one_unit(values)
+    return replace(grid, headings=[*headings[:-1], (grid.header_row, header)], rows=rows)
+
+
+def _one_unit(units: Units) -> str:
+    """The unit of some numbers."""
+    (row, at), unit = next(iter(units.items()))
+    for (row_2, at_2), other in units.items():
+        if other != unit:
+            raise SpectraError(
+                f"row {row_2}, column {at_2 + 1}: found a number shown in {other[:40]}, and one in "
+                f"{unit[:40]} in row {row}, column {at + 1}, expected one unit"
+            )
+    return unit
+
+
+def _with_unit(cell: str, unit: str | None) -> str:
+    return cell if unit is None else f"{cell} {unit}"

@@ -22,9 +22,9 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.reading.formats.text import read_text
+from geonode.reading.formats.delimited import read_text
 from geonode.reading.headers import AXIS_OF_UNIT, UNITS
-from geonode.reading.sheet import Sheet, Understood, joined_amounts, to_number
+from geonode.reading.sheet import Sheet, Understood, joined_amounts, require_at_most, to_number
 from geonode.spectra.arrays import require_values
 from geonode.spectra.table import shortest
 from geonode.storage.seal import require_file
@@ -80,11 +80,6 @@ class _Block:
     def points(self) -> str | None:
         """Form of its points; None if it has none."""
         return self.texts.get("XYDATA", self.texts.get("XYPOINTS"))
-
-    @property
-    def is_link(self) -> bool:
-        """Whether the block only links others."""
-        return self.texts.get("DATATYPE", "").upper() == "LINK"
 
     @property
     def axis_name_and_unit(self) -> tuple[str, str]:
@@ -143,6 +138,7 @@ class _Block:
             expected = "(X++(Y..Y)) or (XY..XY)"
             raise SpectraError(f"found points of the form {form[:40]!r}, expected {expected}")
         axis, values = self._pairs() if form == "(XY..XY)" else self._even_points()
+        self._require_count(len(values))
         factor = self.number("YFACTOR", 1.0)
         values = values * factor
         first = self.number("FIRSTY", values[0]) if np.isfinite(values[0]) else values[0]
@@ -174,7 +170,6 @@ class _Block:
             repeats_last = in_differences
             if len(values) > len(axis):
                 break
-        self._require_count(len(values))
         return axis, np.array(values)
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -183,7 +178,6 @@ class _Block:
             point = [(row, _DECIMAL_COMMA.sub(".", line)) for row, line in self.lines]
             numbers = self._numbers(point)
         axis, values = np.array(numbers[::2]) * self.number("XFACTOR", 1.0), np.array(numbers[1::2])
-        self._require_count(len(values))
         self._require_count(len(axis))
         _require_near("FIRSTX", self.number("FIRSTX", axis[0]), axis[0], axis)
         _require_near("LASTX", self.number("LASTX", axis[-1]), axis[-1], axis)
@@ -272,7 +266,8 @@ def _blocks(lines: list[str]) -> Iterator[_Block]:
                 raise SpectraError(f"line {number}: found no END of a block, expected ##END=")
             if label in _POINTS and block.points is not None:
                 raise SpectraError(f"line {number}: found points twice in one block, expected once")
-            if label == "END" and block.texts and (block.points or not block.is_link):
+            is_link = block.texts.get("DATATYPE", "").upper() == "LINK"
+            if label == "END" and block.texts and (block.points or not is_link):
                 yield block
             if label in ("TITLE", "END"):
                 block = _Block()
@@ -282,11 +277,8 @@ def _blocks(lines: list[str]) -> Iterator[_Block]:
             block.lines.append((number, line))
         elif label in _TEXTS and line:
             block.texts[label] = f"{block.texts[label]} {line}".strip()
-            if len(block.texts[label]) > LONGEST_JCAMP_LINE:
-                raise SpectraError(
-                    f"line {number}: found {label} of {len(block.texts[label])} characters, "
-                    f"expected at most {LONGEST_JCAMP_LINE}; shorten it"
-                )
+            length, what = len(block.texts[label]), f"characters of {label} up to line {number}"
+            require_at_most(LONGEST_JCAMP_LINE, length, what)
 
 
 def _ordinates(number: int, line: str, most: int) -> tuple[float, list[float], bool]:

@@ -1,25 +1,40 @@
-"""Spectra as labelled arrays in Zarr stores and NetCDF files, opened by xarray.
+"""Spectra as labelled arrays in Zarr stores and NetCDF files, opened by xarray, and of MATLAB.
 
 The spectra are the one variable of numbers over a wavelength-like dimension and one other, which is
 the concentration or tells samples apart; a third dimension may count replicates. Dimensions are
 known by their name or by the units of their coordinate. A replicate that is NaN throughout was not
 measured. Amounts of samples are variables over them, or over them and the substances, which are
 known as concentrations in the same way.
+
+MATLAB files of version 5 to 7 are read by SciPy: one matrix, its axis, and amounts. The axis is the
+vector that a name such as `wavelength` tells, or else the only one in order that is as long as a
+side of the matrix. A vector along the other side with a name such as `conc` gives amounts; the
+spectra are called 1, 2, 3, as samples.
 """
 
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
 from geonode.errors import ArtifactError, SpectraError
-from geonode.reading.headers import UNITS, Role, is_marked_amount, role
-from geonode.reading.sheet import Labels, Sheet, Understood, require_few_columns
+from geonode.reading.headers import UNITS, Role, axis_header, is_marked_amount, role
+from geonode.reading.sheet import (
+    LARGEST_BINARY,
+    MOST_COLUMNS,
+    Labels,
+    Sheet,
+    Understood,
+    is_one_way,
+    require_at_most,
+)
 from geonode.spectra.arrays import MOST_VALUES, require_values
 from geonode.spectra.table import shortest
+from geonode.storage.seal import require_file
 from geonode.storage.zarr_metadata import require_own_files, require_plain
 
 MOST_CHUNKS = 100_000
@@ -133,18 +148,17 @@ def sheet_of_arrays(data: Any, kind: str) -> Sheet:
             raise SpectraError(f"found no coordinate {dim!r}, expected one for every dimension")
     if data[at_axis].dtype.kind not in "fiu":
         raise SpectraError(f"found {data[at_axis].dtype} on the axis, expected numbers")
-    require_few_columns(data.sizes[of_names])
+    require_at_most(MOST_COLUMNS, data.sizes[of_names], "spectra")
     numbers = np.asarray(values.transpose(of_names, *replicates, at_axis), np.float64)
-    names, places, spectra, samples = [], [], [], []
+    names, spectra, samples = [], [], []
     labels = data[of_names].values.tolist()
-    for number, (label, scans) in enumerate(zip(labels, numbers, strict=True), start=1):
+    for sample, (label, scans) in enumerate(zip(labels, numbers, strict=True)):
         text = shortest(float(label)) if isinstance(label, int | float) else str(label)
         measured = scans[~np.isnan(scans).all(axis=1)] if replicates else [scans]
         for scan, spectrum in enumerate(measured, start=1):
             names.append(text if scan == 1 else f"{text}__r{scan}")
-            places.append(f"{of_names} {number}")
             spectra.append(spectrum)
-            samples.append(number - 1)
+            samples.append(sample)
     axis = np.asarray(data[at_axis].values, np.float64)
     unit = _unit_of_array(data[at_axis])
     is_concentration = roles[of_names] == "concentration"
@@ -156,7 +170,7 @@ def sheet_of_arrays(data: Any, kind: str) -> Sheet:
         axis_name=str(data[at_axis].attrs.get("long_name", at_axis)),
         axis_unit=UNITS.get(unit.lower(), unit),
         values=np.stack(spectra) if spectra else np.empty((0, len(axis))),
-        name_places=places,
+        name_places=[f"{of_names} {sample + 1}" for sample in samples],
         axis_places=[f"{at_axis} {number}" for number in range(1, len(axis) + 1)],
         understood=Understood(f"{kind}, variable {name} ({', '.join(map(str, values.dims))})"),
         of_samples=not is_concentration,
@@ -173,21 +187,15 @@ def _amounts_beside(
     found = []
     for name, variable in data.variables.items():
         others = [dim for dim in variable.dims if dim != of_names]
-        known = _role(data, name) == "concentration" or is_marked_amount(str(name))
-        of_samples = of_names in variable.dims and len(others) < 2 and variable.dtype.kind in "fiu"
-        if (
-            not known
-            or not of_samples
-            or any(roles[dim] in ("axis", "replicate") for dim in others)
-        ):
+        is_amount = _role(data, name) == "concentration" or is_marked_amount(str(name))
+        is_of_samples = of_names in variable.dims and variable.dtype.kind in "fiu"
+        is_of_spectra = any(roles[dim] in ("axis", "replicate") for dim in others)
+        if not is_amount or not is_of_samples or is_of_spectra or len(others) > 1:
             continue
-        require_few_columns(variable.size)
+        require_at_most(MOST_COLUMNS, variable.size, "amounts")
         values = np.asarray(variable.transpose(of_names, ...).values, np.float64)
         labels = [str(one) for one in data[others[0]].values] if others else [str(name)]
-        unit, places = (
-            _unit_of_array(variable),
-            [f"{name}, {of_names} {one + 1}" for one in samples],
-        )
+        unit, places = _unit_of_array(variable), [f"{name}, {of_names} {at + 1}" for at in samples]
         for label, amounts in zip(labels, values.reshape(len(values), -1).T, strict=True):
             cells = [shortest(float(amounts[sample])) for sample in samples]
             found.append(Labels(label if unit == "1" else f"{label} ({unit})", cells, places))
@@ -249,3 +257,74 @@ def require_chunks(store: Path, data: Any, names: set[Any]) -> None:
                 f"{fill or 0:g}: they are lost, or were not written as all of it is that number; "
                 "write the store with NaN as fill value, or with empty chunks"
             )
+
+
+_NUMBER_TYPES = (
+    "double",
+    "single",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32)),
+)
+_WAY_OUT = "save a matrix of spectra, its wavelengths and its concentrations alone, with -v7"
+
+
+def read_matlab(path: Path) -> Sheet:
+    """Spectra of a file.
+
+    Raises:
+        SpectraError: it is damaged, of another version, too large, or does not tell which of its
+            arrays are spectra and axis.
+        OSError: it cannot be read.
+    """
+    import xarray  # noqa: PLC0415 - few files need it
+
+    arrays = {name: array for name, array in _arrays(path).items() if np.isrealobj(array)}
+    sides = {name: [side for side in array.shape if side > 1] for name, array in arrays.items()}
+    matrices = [name for name, found in sides.items() if len(found) == 2]
+    if len(matrices) != 1:
+        raise SpectraError(f"found the matrices {matrices[:5]}, expected one; {_WAY_OUT}")
+    matrix = arrays[matrices[0]]
+    vectors = {name: arrays[name].ravel() for name, found in sides.items() if len(found) == 1}
+    roles = {name: role(name) for name in vectors}
+    in_order = [name for name in vectors if is_one_way(vectors[name].astype(float))]
+    axes = [name for name in vectors if roles[name] == "axis"]
+    axes = axes or [name for name in in_order if roles[name] is None]
+    axes = [name for name in axes if len(vectors[name]) in matrix.shape]
+    if len(axes) != 1 or matrix.ndim != 2 or matrix.shape[0] == matrix.shape[1]:
+        raise SpectraError(
+            f"found the matrix {matrices[0]} {matrix.shape} and the vectors {list(vectors)[:5]}, "
+            f"expected one of them along one side as axis; call it wavelength, or {_WAY_OUT}"
+        )
+    spectra = matrix if len(vectors[axes[0]]) == matrix.shape[1] else matrix.T
+    called, unit = axis_header(axes[0])
+    data = xarray.Dataset(
+        {matrices[0]: (("sample", "wavelength"), spectra)},
+        {"sample": np.arange(1, len(spectra) + 1), "wavelength": vectors[axes[0]]},
+    )
+    data["wavelength"].attrs = {"units": unit, "long_name": called}
+    sheet = sheet_of_arrays(data, "MATLAB")
+    amounts = [
+        Labels(
+            name,
+            [shortest(float(one)) for one in vector],
+            [f"{name}, number {number}" for number in range(1, len(spectra) + 1)],
+            roles[name] == "concentration" or is_marked_amount(name),
+        )
+        for name, vector in vectors.items()
+        if name not in axes and len(vector) == len(spectra)
+    ]
+    return replace(sheet, amounts=tuple(amounts))
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    """Arrays of numbers of a file, by name."""
+    from scipy.io import loadmat, whosmat  # noqa: PLC0415 - few files need it
+
+    require_at_most(LARGEST_BINARY, require_file(path).stat().st_size)
+    try:
+        with errors_explained("MATLAB file of an earlier version than 7.3"):
+            shapes = {name: shape for name, shape, kind in whosmat(path) if kind in _NUMBER_TYPES}
+            require_values(sum(map(math.prod, shapes.values())))
+            found = loadmat(path, variable_names=[*shapes])
+            return {name: np.asarray(found[name]) for name in shapes}
+    except SpectraError as error:
+        raise SpectraError(f"{error}; {_WAY_OUT}") from error

@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.reading.sheet import Sheet, Understood, require_binary
+from geonode.reading.sheet import LARGEST_BINARY, Sheet, Understood, require_at_most
 from geonode.spectra.arrays import require_values
 from geonode.spectra.common_axis import on_common_axis
+from geonode.storage.seal import require_file
 
 MOST_SPC_SPECTRA = 10_000
 """Spectra of a file."""
@@ -58,7 +59,7 @@ def read_spc(path: Path) -> Sheet:
     from spc_io import SPC  # noqa: PLC0415 - few files need it
     from spc_io.low_level import SpcRaw  # noqa: PLC0415
 
-    require_binary(path)
+    require_at_most(LARGEST_BINARY, require_file(path).stat().st_size)
     content = path.read_bytes()
     if content[1:2] == b"\x4d":
         content = _renewed(content)

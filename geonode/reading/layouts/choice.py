@@ -13,9 +13,8 @@ from dataclasses import replace
 from geonode.errors import SpectraError
 from geonode.reading.headers import UNITS, is_marked_amount, labelled_level, level, role
 from geonode.reading.layouts.columns import OneColumn, OneSpectrum
-from geonode.reading.layouts.layout import Asked
+from geonode.reading.layouts.layout import Asked, named_spectra
 from geonode.reading.layouts.long import OneRowAValue
-from geonode.reading.layouts.naming import named_spectra
 from geonode.reading.layouts.pairs import TwoColumnsEach
 from geonode.reading.layouts.rows import (
     FEWEST_EVEN,
@@ -70,7 +69,7 @@ def sheet_of(grid: Cells, asked: Asked) -> Sheet:
     if len(grid.headings) == 1:
         _refuse_without_a_header(grid, asked)
     fits = {layout: layout.fit(grid, asked) for layout in LAYOUTS}
-    chosen = next((layout for layout in LAYOUTS if fits[layout].fits), None)
+    chosen = next((layout for layout in LAYOUTS if fits[layout][0]), None)
     if chosen is None:
         raise SpectraError(
             f"{grid.place(1)}: found {header[0]!r}, which does not tell whether columns or rows "
@@ -80,13 +79,10 @@ def sheet_of(grid: Cells, asked: Asked) -> Sheet:
     sheet = named_spectra(chosen.long(grid, asked), asked)
     if asked.series:
         refuse_matrix(grid, sheet)
-    said = [f"{chosen.name}: {fits[chosen].reason}"]
-    for layout in LAYOUTS:
-        if layout is not chosen:
-            said.append(
-                f"{'or' if fits[layout].fits else 'not'} {layout.name}: {fits[layout].reason}"
-            )
-    understood = replace(sheet.understood.also(chosen.name), layouts=tuple(said))
+    reasons = [f"{chosen.name}: {fits.pop(chosen)[1]}"]
+    for layout, (is_possible, reason) in fits.items():
+        reasons.append(f"{'or' if is_possible else 'not'} {layout.name}: {reason}")
+    understood = replace(sheet.understood.also(chosen.name), layouts=tuple(reasons))
     return replace(sheet, understood=understood)
 
 

@@ -8,6 +8,7 @@ by their first cells, or refused.
 
 import re
 from dataclasses import replace
+from functools import partial, reduce
 from typing import NamedTuple
 
 from geonode.errors import SpectraError
@@ -20,13 +21,12 @@ from geonode.reading.headers import (
     labelled_level,
     level,
     role,
-    same_unit,
 )
-from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable, axis_of
+from geonode.reading.layouts.layout import Asked, axis_of
 from geonode.reading.layouts.rows import corner_parts, direction, refuse_turned, runs_one_way
 from geonode.reading.layouts.table_place import counts_rows
-from geonode.reading.levels import with_scan_marks
-from geonode.reading.sheet import NOT_KNOWN, Cells, Labels, is_word, places_called, to_number
+from geonode.reading.levels import SECOND_TABLE, common_unit, with_scan_marks
+from geonode.reading.sheet import NOT_KNOWN, Cells, Labels, Sheet, is_word, places_called, to_number
 
 _OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I)
 """Lines above a spectrum whose units are not of its axis."""
@@ -37,23 +37,21 @@ class OneSpectrum:
 
     name = "two columns, one spectrum"
 
-    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:  # noqa: ARG002
+    def fit(self, grid: Cells, asked: Asked) -> tuple[bool, str]:  # noqa: ARG002
         """Two columns, of which the first ascends or descends, or channels without a header."""
         if len(grid.header) != 2 and grid.understood.header_rows:
-            return LayoutFit(False, f"there are {len(grid.header)} columns")
+            return False, f"there are {len(grid.header)} columns"
         if len(grid.headings) > 1 or role(grid.header[0]) in ("axis", "concentration", "other"):
-            return LayoutFit(False, "the header says what the columns are")
+            return False, "the header says what the columns are"
         if len(grid.rows) < 2 or not runs_one_way(grid.column(0)):
-            return LayoutFit(False, "the first column does not ascend or descend throughout")
-        return LayoutFit(
-            True, "two columns, of which the first ascends or descends, and text around"
-        )
+            return False, "the first column does not ascend or descend throughout"
+        return True, "two columns, of which the first ascends or descends, and text around"
 
-    def long(self, grid: Cells, asked: Asked) -> LongTable:
+    def long(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectrum, with the unit of the axis from the text above where it is named there."""
         name, *signals = grid.header
         header = name or "axis"
-        if axis_header(header)[1] == "1" and (unit := unit_in(grid.preamble)):
+        if axis_header(header)[1] == "1" and (unit := _unit_in(grid.preamble)):
             header = f"{header} ({unit})"
         wanted = places_called(signals, asked.target or "")
         at = wanted[0] if len(wanted) == 1 else 0
@@ -65,19 +63,15 @@ class OneSpectrum:
         return OneColumn().long(replace(grid, headings=[names]), asked)
 
 
-def unit_in(preamble: tuple[str, ...]) -> str | None:
-    """The unit of the axis that the text above a spectrum names; None if none, or several.
-
-    It stands alone in its line or behind a mark, as in `XUNITS: nm` or `#AxisUnit[1]=<tab>1/cm`.
-    """
-    found = set()
+def _unit_in(preamble: tuple[str, ...]) -> str | None:
+    """The unit of the axis that the text above a spectrum names; None if none, or several."""
+    units = set()
     for line in preamble:
-        if _OF_OTHERS.search(line):
-            continue
-        value = re.split(r"[=:\t;,]", line.strip(' \t"'))[-1].strip(' \t"()[]')
-        unit = UNITS.get(value.lower(), axis_header(value)[1] if role(value) == "axis" else "1")
-        found |= {unit} - {"1"}
-    return found.pop() if len(found) == 1 else None
+        if not _OF_OTHERS.search(line):  # alone, or as XUNITS: nm or #AxisUnit[1]=<tab>1/cm
+            value = re.split(r"[=:\t;,]", line.strip(' \t"'))[-1].strip(' \t"()[]')
+            of_axis = axis_header(value)[1] if role(value) == "axis" else "1"
+            units |= {UNITS.get(value.lower(), of_axis)} - {"1"}
+    return units.pop() if len(units) == 1 else None
 
 
 class OneColumn:
@@ -85,18 +79,18 @@ class OneColumn:
 
     name = "one column a spectrum"
 
-    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:
+    def fit(self, grid: Cells, asked: Asked) -> tuple[bool, str]:
         """As `direction` finds; a header of several rows is always above columns."""
         if len(grid.headings) > 1:
-            return LayoutFit(True, "the header has several rows")
+            return True, "the header has several rows"
         way, reason = direction(grid, asked)
-        return LayoutFit(way == "columns", reason)
+        return way == "columns", reason
 
-    def long(self, grid: Cells, asked: Asked) -> LongTable:
+    def long(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra, and the names above them; columns of remarks are left out."""
         grid, amounts = _without_remarks(grid), list[Labels]()
         if len(grid.headings) > 1:
-            grid, amounts = merged(grid, series=asked.series)
+            grid, amounts = _with_one_header(grid, series=asked.series)
         elif asked.series:
             refuse_turned(grid, rows=False)
         of_rows, of_columns = corner_parts(grid.header[0])
@@ -116,7 +110,7 @@ class OneColumn:
         axis, unit = axis_of(
             grid.column(0), [f"{row}, column {grid.header[0]!r}" for row in rows], unit
         )
-        return LongTable(
+        return Sheet.labelled(
             labels=[Labels("sample" if amounts else of_columns, names, places), *amounts],
             axis=axis,
             axis_name=axis_name,
@@ -142,18 +136,12 @@ def _without_remarks(grid: Cells) -> Cells:
     return grid.only(kept, f"columns {', '.join(grid.header[at] for at in words)}")
 
 
-# headers of several rows
-
-
-class Heading(NamedTuple):
+class _Heading(NamedTuple):
     """One row of a header."""
 
-    number: int
-    """Number of the row."""
-    corner: str
-    """Its first cell."""
-    cells: list[str]
-    """The others."""
+    number: int  # of the row
+    corner: str  # its first cell
+    cells: list[str]  # the others
 
     @property
     def is_of_units(self) -> bool:
@@ -170,17 +158,9 @@ class Heading(NamedTuple):
         return bool(known) and all(level(cell) or labelled_level(cell) for cell in known)
 
 
-def merged(grid: Cells, *, series: bool) -> tuple[Cells, list[Labels]]:
-    """A table with a header of one row above one column a spectrum, and amounts of some spectra.
-
-    Args:
-        grid: a table whose header has several rows.
-        series: whether its spectra should be named by concentrations rather than by names.
-
-    Raises:
-        SpectraError: two rows may be the concentrations, or units contradict each other.
-    """
-    rows = [Heading(number, cells[0], cells[1:]) for number, cells in grid.headings]
+def _with_one_header(grid: Cells, *, series: bool) -> tuple[Cells, list[Labels]]:
+    """A table with a header of one row above one column a spectrum, and amounts of some spectra."""
+    rows = [_Heading(number, cells[0], cells[1:]) for number, cells in grid.headings]
     others = [row for row in rows if not row.is_of_units] or rows[:1]
     signals = (
         row.cells[0] for row in rows if row not in others and not _unit_of_cell(row.cells[0])
@@ -210,55 +190,41 @@ def merged(grid: Cells, *, series: bool) -> tuple[Cells, list[Labels]]:
     return replace(grid, headings=[header], signal=signal), amounts
 
 
-def _concentrations(rows: list[Heading]) -> Heading | None:
+def _concentrations(rows: list[_Heading]) -> _Heading | None:
     """The row of concentrations; None if there is none."""
     levels = [
         row for row in rows if row.is_of_levels and role(row.corner) not in ("about", "replicate")
     ]
+    called = [row for row in rows if role(row.corner) == "concentration"]
     with_units = [row for row in levels if all(to_number(cell) is None for cell in row.cells)]
     unlike_names = [row for row in levels if role(row.corner) != "other"]
     if len(levels) == 1 and not levels[0].corner and counts_rows(levels[0].cells):
         unlike_names = []  # the columns of a plate, or samples
-    for chosen in (
-        [row for row in rows if role(row.corner) == "concentration"],
-        with_units,
-        unlike_names,
-    ):
+    for chosen in (called, with_units, unlike_names):
         if len(chosen) == 1:
             return chosen[0]
     if not levels:
         return None
-    if len(levels) == 1:
-        (row,) = levels
+    first, *others = (f"{', '.join(row.cells[:3])}, ..." for row in levels)
+    if not others:
         raise SpectraError(
-            f"row {row.number}: found {row.corner!r} beside {', '.join(row.cells[:3])}, ..., which "
-            "may number samples; call the row concentration, or write the unit, such as 30 ppb, or "
-            "give concentrations in a second table (spectra.concentrations)"
+            f"row {levels[0].number}: found {levels[0].corner!r} beside {first}, which may number "
+            f"samples; call the row concentration, or write the unit (30 ppb), or {SECOND_TABLE}"
         )
-    one, other = levels[:2]
     raise SpectraError(
-        f"rows {one.number} and {other.number}: found two rows that may be the concentrations, "
-        f"{', '.join(one.cells[:3])}, ... and {', '.join(other.cells[:3])}, ...; call one of them "
-        "concentration in its first cell, or remove the other"
+        f"rows {levels[0].number} and {levels[1].number}: found two rows that may be the "
+        f"concentrations, {first} and {others[0]}; call one of them concentration in its first "
+        "cell, or remove the other"
     )
 
 
-def _units(rows: list[Heading]) -> list[str | None]:
+def _units(rows: list[_Heading]) -> list[str | None]:
     """Unit of each concentration, from rows of the header and from their first cells."""
     headers = [[cell.partition("__r")[0] for cell in row.cells] for row in rows]
-    said = [[_unit_of_cell(concentration_header(one)[1] or one) for one in row] for row in headers]
-    said += [[concentration_header(row.corner)[1]] * len(row.cells) for row in rows]
-    found: list[str | None] = [None] * len(rows[0].cells)
-    for units in said:
-        for place, unit in enumerate(units):
-            known = found[place]
-            if known and unit and not same_unit(known, unit):
-                raise SpectraError(
-                    f"rows {rows[0].number} to {rows[-1].number}: found concentrations in {known} "
-                    f"and in {unit}, expected one unit"
-                )
-            found[place] = known or unit
-    return found
+    units = [[_unit_of_cell(concentration_header(one)[1] or one) for one in row] for row in headers]
+    units += [[concentration_header(row.corner)[1]] * len(row.cells) for row in rows]
+    place = f"rows {rows[0].number} to {rows[-1].number}"
+    return [reduce(partial(common_unit, place), of_cell) for of_cell in zip(*units, strict=True)]
 
 
 def _unit_of_cell(cell: str) -> str | None:
@@ -267,7 +233,7 @@ def _unit_of_cell(cell: str) -> str | None:
     return bare if bare not in ("", "%") and re.fullmatch(CONCENTRATION_UNIT, bare) else None
 
 
-def _axis_of_headings(rows: list[Heading]) -> str:
+def _axis_of_headings(rows: list[_Heading]) -> str:
     """Name of the axis, with its unit from another row if it has none."""
     corners = [row.corner for row in rows]
     units = [bare for corner in corners if (bare := corner.strip("()[]")).lower() in UNITS]

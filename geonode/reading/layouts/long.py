@@ -11,10 +11,9 @@ from geonode.reading.headers import (
     level,
     role,
 )
-from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable
-from geonode.reading.layouts.naming import column_labels, with_unit_column
+from geonode.reading.layouts.layout import Asked, column_labels, with_unit_column
 from geonode.reading.levels import with_scan_marks
-from geonode.reading.sheet import Cells, to_number
+from geonode.reading.sheet import Cells, Sheet, to_number
 from geonode.spectra.arrays import require_values
 
 
@@ -23,7 +22,7 @@ class OneRowAValue:
 
     name = "one row a value"
 
-    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:  # noqa: ARG002
+    def fit(self, grid: Cells, asked: Asked) -> tuple[bool, str]:  # noqa: ARG002
         """Headers name one axis, and amounts or the sample."""
         header, roles = grid.header, [role(name) for name in grid.header]
         why_not = ""
@@ -40,11 +39,9 @@ class OneRowAValue:
         elif len({*(axis := grid.column(roles.index("axis")))}) == len(axis):
             # Spectra may be called sample and blank, but then the axis does not repeat itself.
             why_not = "no wavelength repeats itself"
-        return LayoutFit(
-            not why_not, why_not or "headers name an axis, what was measured there, a value"
-        )
+        return not why_not, why_not or "headers name an axis, what was measured there, a value"
 
-    def long(self, grid: Cells, asked: Asked) -> LongTable:
+    def long(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra; a column of replicates numbers scans of one sample or of its amounts."""
         header, rows = grid.header, grid.row_numbers
         roles = _roles(grid)
@@ -86,7 +83,7 @@ class OneRowAValue:
         names = about[0].cells
         if not of_series:
             about[0] = about[0]._replace(cells=with_scan_marks(names))
-        wavelengths = grid.column_of_numbers(at_axis := roles.index("axis"))
+        wavelengths = grid.numbers([at_axis := roles.index("axis")])[:, 0]
         wrong = np.flatnonzero(~np.isfinite(wavelengths))
         if wrong.size:
             raise SpectraError(
@@ -96,21 +93,20 @@ class OneRowAValue:
         axis, columns = np.unique(wavelengths, return_inverse=True)
         require_values(len(names) * len(axis))
         values = np.full((len(names), len(axis)), np.nan)
-        known: dict[tuple[int, int], int] = {}
-        cells = zip(spectra, columns.tolist(), strict=True)
-        for row, cell, value in zip(rows, cells, grid.column_of_numbers(at_value), strict=True):
-            if cell in known:
-                raise SpectraError(
-                    f"row {row}: found {names[cell[0]]} at {axis[cell[1]]:.10g} again, first in "
-                    f"row {known[cell]}; number scans in a column called replicate"
-                )
-            known[cell] = row
-            values[cell] = value
+        cells = np.array(spectra) * len(axis) + columns
+        values.flat[cells] = grid.numbers([at_value])[:, 0]
+        _, first_of, cell = np.unique(cells, return_index=True, return_inverse=True)
+        for again in np.flatnonzero(first_of[cell] < np.arange(len(rows))).tolist():
+            raise SpectraError(
+                f"row {rows[again]}: found {names[spectra[again]]} at {wavelengths[again]:.10g} "
+                f"again, first in row {rows[first_of[cell[again]]]}; number scans in a column "
+                "called replicate"
+            )
         axis_name, axis_unit = axis_header(grid.header[at_axis])
         unused = [at for at, one in enumerate(roles) if at in left or one == "about"]
         skipped = tuple(f"column {grid.header[at]!r}" for at in unused)
         scans = "samples are scans" if of_series and sample else ""
-        return LongTable(
+        return Sheet.labelled(
             labels=about,
             axis=axis,
             axis_name=axis_name,

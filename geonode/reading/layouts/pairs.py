@@ -4,10 +4,10 @@ import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import axis_header, role
-from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable
+from geonode.reading.layouts.layout import Asked
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.levels import with_scan_marks
-from geonode.reading.sheet import Cells, Labels, Row
+from geonode.reading.sheet import Cells, Labels, Row, Sheet
 from geonode.spectra.common_axis import on_common_axis
 
 
@@ -16,14 +16,14 @@ class TwoColumnsEach:
 
     name = "two columns a spectrum"
 
-    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:  # noqa: ARG002
+    def fit(self, grid: Cells, asked: Asked) -> tuple[bool, str]:  # noqa: ARG002
         """A row of the header names an axis above every second column."""
         row = _axis_row(grid)
         if row is None:
-            return LayoutFit(False, "no row of the header names an axis above every second column")
-        return LayoutFit(True, f"row {row[0]} names an axis above every second column")
+            return False, "no row of the header names an axis above every second column"
+        return True, f"row {row[0]} names an axis above every second column"
 
-    def long(self, grid: Cells, asked: Asked) -> LongTable:
+    def long(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra on their common axis, without those of a baseline."""
         axis_row = _axis_row(grid) or grid.headings[-1]
         header_row, cells = axis_row
@@ -44,15 +44,13 @@ class TwoColumnsEach:
             signal = signals.pop() if len(signals) == 1 else None
         axes, values = [], []
         for pair in pairs:
-            at, of_axis = grid.column_of_numbers(2 * pair), grid.column_of_numbers(2 * pair + 1)
-            lost = np.flatnonzero(np.isnan(at) & np.isfinite(of_axis))
+            at, spectrum = grid.numbers([2 * pair])[:, 0], grid.numbers([2 * pair + 1])[:, 0]
+            lost = np.flatnonzero(np.isnan(at) & np.isfinite(spectrum))
             if lost.size:
-                row = grid.row_numbers[lost[0]]
-                raise SpectraError(
-                    f"row {row}: found a value of {names[pair]!r} without its wavelength"
-                )
+                row, name = grid.row_numbers[lost[0]], names[pair]
+                raise SpectraError(f"row {row}: found a value of {name!r} without its wavelength")
             axes.append(at[~np.isnan(at)])
-            values.append(of_axis[~np.isnan(at)])
+            values.append(spectrum[~np.isnan(at)])
         if not pairs:
             raise SpectraError("found baselines alone, expected spectra beside them")
         names = [names[pair] for pair in pairs]
@@ -62,7 +60,7 @@ class TwoColumnsEach:
         axis_name, axis_unit = axis_header(cells[0])
         skipped = (f"baselines: {', '.join(left)}",) if left else ()
         places = [f"row {header_row}, column {2 * pair + 1}" for pair in pairs]
-        return LongTable(
+        return Sheet.labelled(
             labels=[Labels("", with_scan_marks(names) if asked.series else names, places)],
             axis=axis,
             axis_name=axis_name,
@@ -72,7 +70,7 @@ class TwoColumnsEach:
             understood=grid.understood.also(skipped=skipped, notes=notes),
             signal=signal,
             columns=True,
-            counts=counts_rows([*dict.fromkeys(names)]),
+            of_samples=counts_rows([*dict.fromkeys(names)]),
         )
 
 

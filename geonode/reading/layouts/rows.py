@@ -15,10 +15,9 @@ from geonode.reading.headers import (
     role,
     wavelength,
 )
-from geonode.reading.layouts.layout import Asked, LayoutFit, LongTable, axis_of
-from geonode.reading.layouts.naming import column_labels
+from geonode.reading.layouts.layout import Asked, axis_of, column_labels
 from geonode.reading.layouts.table_place import counts_rows
-from geonode.reading.sheet import Cells, Sheet, to_number
+from geonode.reading.sheet import Cells, Sheet, is_one_way, to_number
 from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS
 
 PLAUSIBLE = {"nm": (100, 1e5), "um": (0.1, 1e3), "cm-1": (10, 5e4), "eV": (1e-3, 124)}
@@ -84,17 +83,15 @@ def _may_be_axis(grid: Cells) -> bool:
 def first_may_be_axis(grid: Cells) -> bool:
     """Whether the first column is in order and counts no rows; concentrations begin lower."""
     low, cells = PLAUSIBLE["nm"][0], grid.column(0)
-    is_low = role(grid.header[0]) == "concentration" and any(
-        (to_number(c) or 0) < low for c in cells
-    )
+    is_of_levels = role(grid.header[0]) == "concentration"
+    is_low = is_of_levels and any((to_number(cell) or 0) < low for cell in cells)
     return runs_one_way(cells) and not is_low and not counts_rows(cells)
 
 
 def runs_one_way(cells: Sequence[str]) -> bool:
     """Whether cells are numbers that ascend or descend."""
     numbers = [to_number(cell) for cell in cells]
-    steps = np.diff([np.nan if number is None else number for number in numbers])
-    return bool((steps > 0).all() or (steps < 0).all())
+    return is_one_way([np.nan if number is None else number for number in numbers])
 
 
 def is_index(grid: Cells) -> bool:
@@ -106,9 +103,9 @@ def why_rows(grid: Cells, asked: Asked) -> str:
     """Why the headers are an axis, beside columns about samples; empty if they need not be."""
     header, axis = grid.header, axis_columns(grid.header)
     about = [at for at in range(len(header)) if at not in axis]
-    said = _said_of_samples(grid, about, asked)
+    known = next((at for at in about if _is_about_samples(grid, at, asked)), None)
     reasons = {
-        f"column {header[said][:40]!r} is about samples" if said is not None else "": True,
+        f"column {header[known][:40]!r} is about samples" if known is not None else "": True,
         "the headers are values of an axis with their unit": all(
             to_number(header[at]) is None for at in axis
         ),
@@ -120,32 +117,20 @@ def why_rows(grid: Cells, asked: Asked) -> str:
 
 
 def axis_columns(header: Sequence[str]) -> range:
-    """Columns whose headers are an axis: the longest run of axis values, if they are in order."""
-    values = [wavelength(name) for name in header]
-    runs, start = [range(0)], None
-    for at, value in enumerate([*values, None]):
-        if value is not None and start is None:
-            start = at
-        elif value is None and start is not None:
-            runs.append(range(start, at))
-            start = None
-    longest = max(runs, key=len)
-    steps = np.diff([value[0] for value in values if value is not None][: len(longest)])
-    if sum(map(len, runs)) > len(longest) or len(longest) < FEWEST_WAVELENGTHS:
-        return range(0)
-    return longest if (steps > 0).all() or (steps < 0).all() else range(0)
+    """Columns whose headers are an axis: the only run of axis values, if they are in order."""
+    values = {at: value[0] for at, name in enumerate(header) if (value := wavelength(name))}
+    axis = range(min(values, default=0), max(values, default=-1) + 1)
+    is_run = len(axis) == len(values) >= FEWEST_WAVELENGTHS
+    return axis if is_run and is_one_way([*values.values()]) else range(0)
 
 
-def _said_of_samples(grid: Cells, about: Sequence[int], asked: Asked) -> int | None:
-    """A column that can only be about samples; None if there is none."""
-    for at in about:
-        header, cells = grid.header[at], grid.column(at)
-        known = role(header) in ("concentration", "other", "replicate") or is_marked_amount(header)
-        text = any(cell and to_number(cell) is None and not level(cell) for cell in cells)
-        wanted = asked.target is not None and asked.target.lower() in header.lower()
-        if known or text or wanted:
-            return at
-    return None
+def _is_about_samples(grid: Cells, column: int, asked: Asked) -> bool:
+    """Whether a column can only be about samples."""
+    header, cells = grid.header[column], grid.column(column)
+    is_called = role(header) in ("concentration", "other", "replicate") or is_marked_amount(header)
+    is_text = any(cell and to_number(cell) is None and not level(cell) for cell in cells)
+    is_wanted = asked.target is not None and asked.target.lower() in header.lower()
+    return is_called or is_text or is_wanted
 
 
 def refuse_turned(grid: Cells, *, rows: bool) -> None:
@@ -172,7 +157,7 @@ def refuse_turned(grid: Cells, *, rows: bool) -> None:
         bool((low <= found).all() and (found <= high).all()) for found in (axis, levels)
     )
     steps = np.diff(levels)
-    would_be_axis = would_be_axis and bool((steps > 0).all() or (steps < 0).all())
+    would_be_axis = would_be_axis and is_one_way(levels)
     even = len(levels) >= FEWEST_EVEN and bool(np.allclose(steps, steps[:1], rtol=1e-3))
     doubtful = not is_axis or (even and len(levels) > len(axis))
     if would_be_axis and doubtful and len(axis) <= MOST_LEVELS:
@@ -218,14 +203,14 @@ class OneRow:
 
     name = "one row a spectrum"
 
-    def fit(self, grid: Cells, asked: Asked) -> LayoutFit:
+    def fit(self, grid: Cells, asked: Asked) -> tuple[bool, str]:
         """As `direction` finds, below a header of one row."""
         if len(grid.headings) > 1:
-            return LayoutFit(False, "the header has several rows")
+            return False, "the header has several rows"
         way, reason = direction(grid, asked)
-        return LayoutFit(way == "rows", reason)
+        return way == "rows", reason
 
-    def long(self, grid: Cells, asked: Asked) -> LongTable:
+    def long(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra, and the columns beside them."""
         header = grid.header
         axis = axis_columns(header) or range(1, len(header))
@@ -244,7 +229,7 @@ class OneRow:
         texts, places = [header[at] for at in axis], [grid.place(at + 1) for at in axis]
         values, unit = axis_of(texts, places, unit)
         labels = [column_labels(grid, at) for at in about]
-        return LongTable(
+        return Sheet.labelled(
             labels=[one._replace(header=corner_parts(one.header)[0]) for one in labels],
             axis=values,
             axis_name=axis_name or AXIS_OF_UNIT[unit],
@@ -252,5 +237,5 @@ class OneRow:
             axis_places=[f"column {at + 1}" for at in axis],
             values=grid.numbers(axis),
             understood=grid.understood,
-            counts=len(about) == 1 and counts_rows(grid.column(about[0])),
+            of_samples=len(about) == 1 and counts_rows(grid.column(about[0])),
         )

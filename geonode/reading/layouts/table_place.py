@@ -26,7 +26,6 @@ FEWEST_ROWS = 3
 FIRST_ROWS = 20
 """Rows of a body that tell how many columns it has, and what parts them."""
 
-
 _MARKS = re.compile(r'[,;\t| "]+')
 
 
@@ -57,7 +56,7 @@ class Place(NamedTuple):
         if of_names:
             top, end = _ends_of_names(rows)
             return cls(list(rows[top : top + 1]), list(rows[top + 1 : end]), True)
-        found = _ends_of([kind_of_row(cells, mark) for _, cells in rows])
+        found = _ends_of([_kind_of_row(cells, mark) for _, cells in rows])
         if found is None:
             return cls(list(rows[:1]), list(rows[1:]), False)
         top, start, end = found
@@ -69,10 +68,8 @@ class Place(NamedTuple):
 
 
 def _ends_of_names(rows: Sequence[Row]) -> tuple[int, int]:
-    """Place of the row of words above names and amounts, and the end of these above any notes.
-
-    It names concentrations, or stands behind a title and the last blank row.
-    """
+    """Place of the row of words above names and amounts, and the end of these above any notes."""
+    # The row names concentrations, or stands behind a title and the last blank row.
     amounts = [any(level(with_point(cell)) for cell in cells) for _, cells in rows]
     last = max((at for at, is_one in enumerate(amounts) if is_one), default=0)
     blank = max((at for at in range(last) if not rows[at][1]), default=-1)
@@ -84,7 +81,7 @@ def _ends_of_names(rows: Sequence[Row]) -> tuple[int, int]:
     return top, end
 
 
-def kind_of_row(cells: Sequence[str], mark: str) -> Kind:
+def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:
     """Kind of a row of cells that a mark parts."""
     filled = [cell for cell in cells if cell]
     if not filled:
@@ -158,18 +155,10 @@ def _run(kinds: Sequence[Kind], body: Kind) -> int | None:
 
 
 def _names_columns(above: list[Row], body: list[Row]) -> bool:
-    """Whether the last of the rows above a body may be its header, and not text around it.
-
-    Above two columns stands the name of an axis, or a row unlike the one above it that gives no
-    value to a key, as `User: x` does.
-
-    Raises:
-        SpectraError: it looks like a damaged row of the body.
-    """
+    """Whether the last of the rows above a body may be its header; a damaged row is refused."""
     if not above:
         return False
-    widths = Counter(len(trimmed(cells)) for _, cells in body[:FIRST_ROWS])
-    width = max(widths, key=lambda one: widths[one])
+    (width, _), *_ = Counter(len(trimmed(cells)) for _, cells in body[:FIRST_ROWS]).most_common()
     number, cells = above[-1][0], trimmed(above[-1][1])
     numbers = [_is_number(cell) for cell in cells]
     damaged = len(cells) == 2 == width and cells[0][:1].isdigit() and numbers[1]
@@ -182,6 +171,8 @@ def _names_columns(above: list[Row], body: list[Row]) -> bool:
         return len(cells) >= width - 1
     if len(cells) != 2:
         return False
+    # Above two columns stands the name of an axis, or a row unlike the one above it that gives no
+    # value to a key, as `User: x` does.
     is_key = "=" in cells[0] or cells[0].endswith(":") or numbers[1]
     alike = any(len(trimmed(row)) == 2 for _, row in above[:-1])
     return role(cells[0]) == "axis" or not (is_key or alike)
@@ -234,8 +225,8 @@ def grid_of(
         decimal: decimal mark.
         understood: what is known of the file.
         even: whether a row must have all its cells, or ends with its last filled one.
-        comments: rows that are marked as comments; the last one above a table without a header is
-            its header, as NumPy writes it.
+        comments: rows marked as comments; the last one above a table without a header is its
+            header, as NumPy writes it.
         mark: what parts the cells.
         of_names: whether it is a table of names and amounts.
 
@@ -246,7 +237,7 @@ def grid_of(
     header, body, _ = Place.of(rows, mark, of_names=of_names)
     around = sorted([*rows, *comments])
     before = [row for row in around if body and row[0] < body[0][0] and row[1]]
-    numbers_first = bool(body) and kind_of_row(body[0][1], mark) == "data"
+    numbers_first = bool(body) and _kind_of_row(body[0][1], mark) == "data"
     if not header and before[-1:] and before[-1] in comments and numbers_first:
         header = before[-1:] if _names_columns(before[-1:], body) else []
     if not header:  # of names and numbers without a row above them, the first is the header
@@ -257,8 +248,9 @@ def grid_of(
             f"row {blank}: found a blank row above data; remove it, or export one block of rows "
             "alone"
         )
-    inside = _without_empty_columns([*header, *body])
-    header, body = inside[: len(header)], inside[len(header) :]
+    kept, height = filled_columns([*header, *body]), len(header)
+    inside = [(row, [cells[at] for at in kept if at < len(cells)]) for row, cells in header + body]
+    header, body = inside[:height], inside[height:]
     numbers = len(header) == 1 and all(map(_is_number, header[0][1]))
     channels = _channels(before) if numbers else []
     bare = numbers and len(header[0][1]) in (2, len(channels) + 1)
@@ -284,7 +276,7 @@ def grid_of(
                 + (missing if longer else "")
             )
     header_rows = () if bare else tuple(number for number, _ in header)
-    said = _around(around, {*header_rows, *(number for number, _ in body)})
+    outside = _around(around, {*header_rows, *(number for number, _ in body)})
     if decimal == ",":
         header = [(number, [with_point(cell) for cell in cells]) for number, cells in header]
         body = [(number, [with_point(cells[0]), *cells[1:]]) for number, cells in body]
@@ -292,20 +284,20 @@ def grid_of(
         [(number, (cells + [""] * width)[:width]) for number, cells in part]
         for part in (header, body)
     )
-    skipped = (*understood.skipped, *said, *remarks)
+    skipped = (*understood.skipped, *outside, *remarks)
     understood = replace(understood, skipped=skipped, header_rows=header_rows)
     preamble = tuple(mark.join(cells) for _, cells in before)
     return Cells(above, below, decimal, understood, preamble=preamble)
 
 
 def _without_words_behind(body: list[Row], width: int) -> tuple[list[Row], tuple[str, ...]]:
-    """Rows without words behind the last column of the header, for people."""
+    """Rows without words behind the last column of the header, and where these are."""
     behind = {number: [cell for cell in cells[width:] if cell] for number, cells in body}
-    remarks = [number for number, cells in behind.items() if cells]
-    if not remarks or not all(is_word(cell) for cells in behind.values() for cell in cells):
+    noted = [str(number) for number, cells in behind.items() if cells]
+    if not noted or not all(is_word(cell) for cells in behind.values() for cell in cells):
         return body, ()
-    said = f"remarks behind the table, in rows {', '.join(map(str, remarks[:10]))}"
-    return [(number, cells[:width]) for number, cells in body], (said,)
+    remarks = f"remarks behind the table, in rows {', '.join(noted[:10])}"
+    return [(number, cells[:width]) for number, cells in body], (remarks,)
 
 
 def _channels(before: Sequence[Row]) -> list[str]:
@@ -337,11 +329,9 @@ def filled_columns(rows: Sequence[Row]) -> list[int]:
 
 
 def without_notes_beside(rows: list[Row]) -> tuple[list[Row], tuple[str, ...]]:
-    """Rows of a sheet without what stands beside its table, right of an empty column, for people.
-
-    It is no part of the table if each of its columns has few cells beside those of the table.
-    """
+    """Rows of a sheet without notes right of its table and of an empty column, and their places."""
     columns = filled_columns(rows)
+    # No part of the table are columns of few cells beside those of the table.
     filled = Counter(at for _, cells in rows for at, cell in enumerate(cells) if cell)
     for gap in (at for at, other in pairwise(columns) if other > at + 1):
         inside = max(filled[at] for at in columns if at <= gap)
@@ -350,11 +340,6 @@ def without_notes_beside(rows: list[Row]) -> tuple[list[Row], tuple[str, ...]]:
             said = f"notes right of the table, in rows {where[0]} to {where[-1]}"
             return [(number, trimmed(cells[: gap + 1])) for number, cells in rows], (said,)
     return rows, ()
-
-
-def _without_empty_columns(rows: list[Row]) -> list[Row]:
-    kept = filled_columns(rows)
-    return [(number, [cells[at] for at in kept if at < len(cells)]) for number, cells in rows]
 
 
 def counts_rows(cells: Sequence[str]) -> bool:

@@ -7,10 +7,11 @@ import xarray
 
 from geonode.errors import SpectraError
 from geonode.estimation.image import Image
-from geonode.reading.files import read_sheet, read_spectra, read_table
+from geonode.reading.files import read_sheet, read_spectra
 from geonode.reading.formats import labelled_arrays
 from geonode.reading.layouts.layout import Asked
 from geonode.spectra import arrays
+from tests.reading.tables import read_table
 
 AXIS = np.array([420.0, 410.0, 400.0, 390.0])
 NC_FILL = 9.969209968386869e36  # NC_FILL_DOUBLE of netcdf.h
@@ -90,10 +91,7 @@ REFUSED = {
     "no coordinate": (dataset().drop_vars("wavelength"), "found no coordinate 'wavelength'"),
     "axis of texts": (at(wavelength=["a", "b", "c", "d"]), "on the axis, expected numbers"),
     "axis with NaN": (at(wavelength=[1.0, 2, 3, np.nan]), "wavelength 4: found nan on the axis"),
-    "same level": (
-        at(concentration=[1.0, 2, 2, 3]),
-        r"concentration 2 \('2'\) and concentration 3 \('2'\) are the same scan",
-    ),
+    "same level": (at(concentration=[1.0, 2, 2, 3]), r"concentration 2 \('2'\) and concentration"),
     "infinite": (dataset(np.where(SIGNAL > 1, np.inf, SIGNAL)), "finite"),
 }
 
@@ -156,7 +154,7 @@ def test_netcdf_that_is_none_too_large_or_lacks_its_package_is_refused(file, mon
     with pytest.raises(SpectraError, match="found 24 values, expected at most 23"):
         read_table(path)
     monkeypatch.setattr(labelled_arrays, "LARGEST_NETCDF", path.stat().st_size - 1)
-    with pytest.raises(SpectraError, match=r"found more than \d+ bytes"):
+    with pytest.raises(SpectraError, match=r"found \d+ bytes, expected at most"):
         read_table(path)
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "h5netcdf", None)

@@ -3,7 +3,8 @@ import pytest
 import scipy.io
 
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_spectra, read_table
+from geonode.reading.files import read_spectra
+from tests.reading.tables import read_table
 
 AXIS, LEVELS = np.arange(430.0, 400, -5), np.array([20.0, 0, 5, 9])
 X = np.random.default_rng(0).normal(size=(4, 6))
@@ -31,11 +32,11 @@ def test_a_matrix_its_axis_and_its_concentrations_are_read(mat, arrays, axis, un
 
 def test_one_of_several_amounts_is_asked_for(mat):
     path = mat(X=X, wavelength_nm=AXIS, octane=LEVELS + 1, y_fat_ppb=LEVELS)
-    found = read_table(path, choices=Choices(target="octane"))
+    found = read_table(path, target="octane")
     np.testing.assert_array_equal(found.concentrations, [1, 6, 10, 21])
     assert read_table(path).concentrations.tolist() == [0, 5, 9, 20]
     with pytest.raises(SpectraError, match="no amount called 'x', expected one of 'octane', 'fat'"):
-        read_table(path, choices=Choices(target="x"))
+        read_table(path, target="x")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.files import read_spectra, read_table
-from tests.reading.tables import NAMES, SPECTRA, assert_series
+from geonode.reading.files import read_spectra
+from tests.reading.tables import NAMES, SPECTRA, assert_series, read_table
 
 
 def spc(values, exponent=-128, of_one=-128):
