@@ -237,10 +237,12 @@ def mixtures(
     each: Annotated[int, typer.Option(help="Simulated calibrations of every class.")] = 0,
     seed: Annotated[int, typer.Option(help="Of the first one.")] = 80_000,
     parts: Annotated[int, typer.Option(help="Most parts of compositions left out.")] = 20,
+    only: Annotated[str, typer.Option(help="One class of the simulated ones.")] = "",
 ) -> None:
     """RMSEP over that of the better of PLS and PLS2, and shares of 90% regions that hold."""
     work = [MixtureFold.of(seed + number) for number in range(count)]
     work += folds_of_samples(folder, each, seed, parts, fewest=2)
+    work = [fold for fold in work if only in ("", fold.kind)]
     rows: list[dict[str, object]] = []
     with bar("calibrating mixtures", len(work)) as report:
         for _, found in finished(estimated_mixtures, work, processes_for(len(work), "cpu"), report):

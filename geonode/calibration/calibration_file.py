@@ -12,6 +12,7 @@ from geonode.calibration.control_chart import Violation
 from geonode.calibration.intervals import is_determined
 from geonode.calibration.one_substance import OneSubstance
 from geonode.calibration.several_substances import SeveralSubstances
+from geonode.calibration.transfer import Transfer
 from geonode.config import CalibrateParameters
 from geonode.errors import ArtifactError
 from geonode.estimation.axis import own_values, require_axis, require_resolution
@@ -70,7 +71,7 @@ class CalibrationFile(Generic[M]):
     """Of Westgard's rules, by these controls after those of a history."""
     validations: list[Validation] = field(default_factory=list)
     """By samples that the calibration does not know, one of every substance."""
-    correction: Correction | None = None
+    correction: Correction | Transfer | None = None
     """Of its estimates by standards; of one substance."""
     aligned: list[str] = field(default_factory=list)
     """Sentences on files whose axis was shifted by a constant, which was corrected."""
@@ -137,6 +138,8 @@ class CalibrationFile(Generic[M]):
         with errors_naming(file):
             require_resolution(self.model, spectra.axis)
             values = own_values(self.series, spectra)
+        if self.correction:
+            values = self.correction.spectra(values)
         found = self.model.estimates(values, spectra.names)
         every = [*found, *(one.by_geonode for one in found if one.by_geonode)]
         if not all(parts for one in every for parts in one.sets):
@@ -175,7 +178,10 @@ class CalibrationFile(Generic[M]):
         axis = self.series.axis
         spectra = real_array(spectra, "spectra", unknown=None, wavelength=len(axis))
         names = [str(place) for place in range(len(spectra))]
-        amounts, ends = self.model.estimate(self.series.preprocessing.require(axis, spectra, names))
+        values = self.series.preprocessing.require(axis, spectra, names)
+        if self.correction:
+            values = self.correction.spectra(values)
+        amounts, ends = self.model.estimate(values)
         _require_estimates(np.concatenate([amounts[..., None], ends], axis=2))
         if not self.series.is_of_one:
             return amounts, ends

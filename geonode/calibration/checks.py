@@ -18,7 +18,7 @@ Source: ISO 12099:2017 (bias, slope, RMSEP, and the correction).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,7 +29,7 @@ from geonode.errors import SpectraError
 from geonode.estimation.estimates import Estimate
 from geonode.posterior.prior import COVERAGE
 from geonode.ties import EQUAL
-from geonode.wording import number, percent, quantity
+from geonode.wording import listed, number, percent, quantity
 
 FEWEST_STANDARDS = 3
 """Of a correction by slope and bias: a line and what is left to judge it by."""
@@ -178,6 +178,8 @@ class Correction:
     names: list[str]  # of their spectra
     known: OfSamples  # their concentrations
     estimated: OfSamples  # theirs by the calibration alone
+    tried: dict[str, float] = field(default_factory=dict)
+    """RMSEP of levels left out by this and other corrections, where these were tried."""
 
     def __post_init__(self) -> None:
         levels = len(np.unique(self.known))
@@ -203,10 +205,21 @@ class Correction:
         """Constant a (unit of the concentrations)."""
         return float(self.known.mean() - self.slope * self.estimated.mean())
 
+    @property
+    def corrected(self) -> OfSamples:
+        """Estimates of the standards, corrected."""
+        return self.intercept + self.slope * self.estimated
+
+    def spectra(
+        self, second: Float[np.ndarray, "spectrum wavelength"]
+    ) -> Float[np.ndarray, "spectrum wavelength"]:
+        """Spectra that are estimated: those that were measured."""
+        return second
+
     @cached_property
     def deviation(self) -> float:
         """Deviation s of the standards from the line (unit of the concentrations)."""
-        left = self.known - self.intercept - self.slope * self.estimated
+        left = self.known - self.corrected
         return float(np.sqrt(left @ left / (len(left) - 2)))
 
     def line_errors(self, estimates: OfSamples) -> OfSamples:
@@ -254,8 +267,14 @@ class Correction:
         return (
             f"corrected by {len(self.known)} standards ({self.file}): {number(self.slope, 4)} "
             f"times the estimate, plus {quantity(self.intercept, unit)}; what is left of the "
-            f"standards: {quantity(self.deviation, unit, 2)}"
+            f"standards: {quantity(self.deviation, unit, 2)}{compared(self.tried, unit)}"
         )
+
+
+def compared(tried: dict[str, float], unit: str) -> str:
+    """Errors of levels left out by the corrections that were tried, to be added to a sentence."""
+    each = [f"{quantity(error, unit, 2)} {how}" for how, error in tried.items()]
+    return f"; RMSEP of levels left out in turn: {listed(each)}" if each else ""
 
 
 def known_already(

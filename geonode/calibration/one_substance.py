@@ -436,7 +436,7 @@ def scans_of_levels(
 ) -> tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]:
     """Scans behind the levels of a series: the index of its level and the spectrum of each."""
     level = np.arange(len(series.signal))
-    if series.replicates is None:
+    if series.replicates is None or not len(series.replicates.level):
         return level, series.signal
     once = level[series.replicates.scans == 1]
     repeated = series.replicates.level

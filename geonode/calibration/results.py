@@ -175,13 +175,9 @@ def _unknowns(file: CalibrationFile[Any]) -> Table:
     by = file.method
     if file.correction:
         by += ", corrected by standards"
-        columns.append(
-            Column(
-                "uncorrected",
-                [one.uncorrected[0] if one.fits else None for one in found],
-                file.unit,
-            )
-        )
+    if any(one.uncorrected for one in found):
+        raw_amounts = [one.uncorrected[0] if one.fits else None for one in found]
+        columns.append(Column("uncorrected", raw_amounts, file.unit))
     if of_geonode := [one.by_geonode for one in found if one.by_geonode]:
         if file.model.calibration.method != "geonode":
             by += ", geonode beside it"
@@ -268,6 +264,6 @@ def _standards(file: CalibrationFile[Any]) -> Table:
         Column("spectrum", found.names),
         Column("known", found.known, unit),
         Column("estimated", found.estimated, unit),
-        Column("corrected", found.intercept + found.slope * found.estimated, unit),
+        Column("corrected", found.corrected, unit),
     ]
     return Table("standards", f"Estimates are {found.sentence(unit)}", columns)

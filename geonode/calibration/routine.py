@@ -17,8 +17,9 @@ from jaxtyping import Float
 
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile, M, read_unknown
-from geonode.calibration.checks import TWO_SIGMA, Control, Correction, Validation, known_already
+from geonode.calibration.checks import TWO_SIGMA, Control, Validation, known_already
 from geonode.calibration.one_substance import scans_of_levels
+from geonode.calibration.transfer import correction_by
 from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.axis import aligned, own_values, require_axis
@@ -203,8 +204,14 @@ class Routine:
             found = file.estimated(self.standards.file, self.standards.spectra)
             by_line = np.array([one.amounts[0] for one in found])
             about = str(self.standards.file), self.standards.spectra.names
-            known = self.standards.amounts[:, 0]
-            file = replace(file, correction=Correction(*about, known, by_line))
+            known, model = self.standards.amounts[:, 0], file.model
+            correction = correction_by(
+                (*about, known, by_line),
+                own_values(file.series, self.standards.spectra),
+                file.series,
+                lambda spectra: model.estimate(spectra)[0][:, 0],
+            )
+            file = replace(file, correction=correction)
         if self.validation:
             found = file.estimated(self.validation.file, self.validation.spectra)
             numbers = np.array([one.numbers for one in found])

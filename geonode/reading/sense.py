@@ -179,9 +179,12 @@ def _copied(table: SpectraTable) -> Iterator[str]:
 
 
 def _orders(table: SpectraTable) -> Iterator[str]:
-    """Levels out of line with the series: one stray, and two that may have been swapped."""
+    """Levels out of line with the series: one stray, and two that may have been swapped.
+
+    Of many samples none is sought: they differ in more than one concentration.
+    """
     levels = table.concentrations
-    if len(levels) < 5:
+    if not 5 <= len(levels) <= MOST_LEVELS:
         return
     centred = table.spectra - table.spectra.mean(axis=0)
     away = np.sqrt(_away(_apart(centred), np.arange(len(levels))))
@@ -209,9 +212,7 @@ def _orders(table: SpectraTable) -> Iterator[str]:
 
 
 def _swapped(levels: np.ndarray, apart: Float[np.ndarray, "level level"]) -> Iterator[str]:
-    """The two levels most likely to have each other's spectrum; of many samples none is sought."""
-    if len(levels) > MOST_LEVELS:
-        return
+    """The two levels most likely to have each other's spectrum."""
     order = np.arange(len(levels))
     pairs = np.array(list(combinations(order, 2)))
     orders = np.tile(order, (len(pairs), 1))

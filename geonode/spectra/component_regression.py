@@ -155,24 +155,30 @@ class Scores:
         self, spectra: Float[np.ndarray, "sample wavelength"], folds: Int[np.ndarray, "sample"]
     ) -> None:
         self.centre = spectra.mean(axis=0)
-        self._spectra = spectra - self.centre
+        centred = spectra - self.centre
         samples, wavelengths = spectra.shape
-        size = float(np.linalg.norm(self._spectra))
+        size = float(np.linalg.norm(centred))
         if size <= ROUNDING_OF_SPECTRA * np.linalg.norm(spectra):
-            self._spectra, size = np.zeros_like(spectra), 1.0
-        self._axes, self._size = None, size
-        self.values = self._spectra / size
+            centred, size = np.zeros_like(spectra), 1.0
+        self._axes, self._spectra, self._size = None, centred[:0], size
         if samples <= wavelengths:
-            variances, axes = np.linalg.eigh(self.values @ self.values.T)
+            self._spectra = centred
+            along = centred / size
+            variances, axes = np.linalg.eigh(along @ along.T)
             kept = variances > samples * np.finfo(float).eps
             roots = np.sqrt(variances[kept])
             self._axes = axes[:, kept] / roots
             self.values = axes[:, kept] * roots
+        else:
+            self.values = np.divide(centred, size, out=centred)  # many samples take much memory
         self._each = [np.flatnonzero(folds == fold) for fold in range(int(folds.max()) + 1)]
-        each = [self.values[own] for own in self._each]
-        self._counts = np.array([float(len(one)) for one in each])
-        self._sums = np.stack([one.sum(axis=0) for one in each])
-        self._products = np.stack([one.T @ one for one in each])
+        self._counts = np.array([float(len(own)) for own in self._each])
+        sums, products = [], []
+        for own in self._each:
+            values = self.values[own]
+            sums.append(values.sum(axis=0))
+            products.append(values.T @ values)
+        self._sums, self._products = np.stack(sums), np.stack(products)
 
     def of_wavelengths(
         self, rotation: Float[np.ndarray, "score component"]

@@ -46,6 +46,9 @@ WEIGHT_POWER = 8
 LEAST_WEIGHT = 0.01
 """Of the largest weight, the least that counts."""
 
+MOST_AT_ONCE = 20_000_000
+"""Numbers of spectra up to which preprocessings are tried at once: each takes several copies."""
+
 WINDOW, DEGREE = 11, 2
 """Wavelengths and degree of the polynomials that smooth."""
 
@@ -207,7 +210,8 @@ def fit_preprocessed(
     names = [*preprocessings] if spectra.shape[1] >= WINDOW else [AS_MEASURED]
     if not nested or len(spectra) < FEWEST:
         names = [name for name in names if name != REWEIGHTED]
-    by_target = zip(*in_threads(on, names), strict=True)
+    run = in_threads if spectra.size <= MOST_AT_ONCE else map
+    by_target = zip(*run(on, names), strict=True)
     return [
         _combined(dict(zip(names, of_target, strict=True)), target, mean, folds)
         for of_target, target, mean in zip(by_target, centred.T, targets.mean(axis=0), strict=True)

@@ -36,20 +36,26 @@ def test_over_decades_relative_errors_count_as_much():
 
 
 def test_weights_are_errors_to_the_power_of_minus_eight():
-    found = Combination.of(LEVELS, off(SIGNS * 1.0, SIGNS * 1.1, SIGNS * 20.0)).weights
+    found = Combination.of(LEVELS, off(SIGNS * 1.0, SIGNS * 1.1, SIGNS * 40.0)).weights
     share = 1.1**-8 / (1 + 1.1**-8)
     np.testing.assert_allclose([*found.values()], [1 - share, share, 0], atol=1e-12)
 
 
-def test_estimates_beyond_the_levels_fade():
-    """Half a span beyond them the weight is half, and a span beyond them nothing."""
+def test_errors_of_other_methods_than_geonode_count_half_as_much_again():
+    given = off(SIGNS * 1.0, SIGNS * 2.0, SIGNS * 1.0)
+    for levels, errors in ((5, [1.5, 3.0, 1.0]), (4, [1.5, 3.0, 1.0]), (3, [1.0, 2.0, 1.0])):
+        weights = np.array(errors) ** -8
+        each = {key: one[:levels] for key, one in given.items()}
+        found = Combination.of(LEVELS[:levels], each).weights
+        np.testing.assert_allclose([*found.values()], weights / weights.sum())
+
+
+def test_estimates_are_cut_off_a_span_beyond_the_levels():
     equal = Combination.of(LEVELS, off(SIGNS * 1.0, SIGNS * 1.0))
-    given = {"pcr": np.full(4, 20.0), "pls": np.array([40.0, 60.0, 80.0, 1e9])}
+    given = {"pcr": np.full(4, 20.0), "pls": np.array([40.0, 60.0, 1e9, -1e9])}
     none = dict.fromkeys(given, np.zeros(4))
     found, _ = equal.of_methods(given, none)
-    np.testing.assert_allclose(found, [30, (2 * 20 + 60) / 3, 20, 20], atol=1e-6)
-    far, _ = equal.of_methods(dict.fromkeys(given, np.full(4, -1e9)), none)
-    np.testing.assert_allclose(far, -40)
+    np.testing.assert_allclose(found, [30, 40, 50, -10])
 
 
 def test_nothing_of_a_fold_reaches_its_weights():

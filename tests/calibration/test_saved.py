@@ -14,6 +14,7 @@ from geonode.calibration.checks import Control, Correction, Validation
 from geonode.calibration.methods import CALIBRATIONS
 from geonode.calibration.routine import Known, Routine, sha256, tables_of
 from geonode.calibration.saved import load_calibration, save_calibration
+from geonode.calibration.transfer import Piecewise, Transfer
 from geonode.calibration.verdict import NAMES
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.config import CalibrateParameters
@@ -257,6 +258,24 @@ def test_standards_of_another_instrument_correct_what_is_estimated(calibration, 
     assert one.uncorrected == pytest.approx([1.1 * 3.5], abs=0.1)
     assert one.contains([3.5]) == [True]
     assert found.validations[0].rmsep < 0.05  # of what is corrected
+
+
+def test_spectra_are_made_those_of_the_first_instrument(calibration, tmp_path):
+    """An instrument with more signal at one end of the axis, less at the other, and a ground."""
+    gain, file = np.linspace(1.2, 0.9, len(beer.AXIS)), tmp_path / "s.csv"
+    levels, unknown = beer.spectra_at(beer.LEVELS), gain * UNKNOWN[1] + 0.1
+    named = zip([f"{level:g} ppb" for level in beer.LEVELS], gain * levels + 0.1, strict=True)
+    file.write_text(beer.table(dict(named)), encoding="utf-8")
+    used = Routine.read(calibration.series, [], [], None, file).used(calibration)
+    assert "RMSEP of levels left out in turn" in used.correction.sentence("ppb")
+    made = Piecewise(-0.1 / gain, 1 / gain[:, None])
+    transfer = Transfer("s.csv", [], *[beer.LEVELS] * 3, made, 0.01, 5, used.correction.tried)
+    for file in (used, replace(calibration, correction=transfer)):
+        amounts, ends = file.estimate(unknown[None])
+        assert amounts == pytest.approx([3.5], abs=0.06)
+        spectra = Spectra(["a"], beer.AXIS, "wavelength", "nm", unknown[None], np.empty(0))
+        (one,) = file.estimated(tmp_path, spectra)
+        assert one.numbers[0] == pytest.approx((amounts[0], *ends[0]))
 
 
 # files
