@@ -357,7 +357,7 @@ def surface(model: SeveralSubstances, first: int, second: int) -> Figure:
         title=wrapped(series.signal_label), gradientLength=alt.ExprRef("width / 2")
     )
     cells = marks("rect", x, y, alt.X2("x2"), alt.Y2("y2"), colour)
-    cells = unfolded(cells, "wavelength", "cell", np.arange(CELLS**2), "signal")
+    cells = unfolded(cells, "wavelength", "cell", np.arange(CELLS**2.0), "signal")
     edges = {"x": (first, f"datum.cell % {CELLS}"), "y": (second, f"floor(datum.cell / {CELLS})")}
     for name, (place, cell) in edges.items():
         low, step = float(design.low[place]), float(design.ranges[place]) / CELLS

@@ -58,7 +58,7 @@ def test_the_relative_standard_error_is_that_of_levels_read_back():
     found = line_of([0, 1, 2, 3], [0, 1.1, 1.8, 3.1])
     found = replace(found, intercept=0.0, slope=1.0)
     assert found.relative_error == pytest.approx(100 * np.sqrt(0.02 + 0.01 / 9))
-    assert line_of([1, 2, 3, 4], [1, 1, 1, 1]).relative_error is None
+    assert line_of([1, 2, 3, 4], [1.0] * 4).relative_error is None
 
 
 def test_the_limit_of_a_line_is_that_of_its_residuals():

@@ -42,7 +42,7 @@ def corrected(second, standards=STANDARDS):
 def rmsep(correction, second):
     estimates = by(correction.spectra(second[UNKNOWN])) if correction else by(second[UNKNOWN])
     if correction:
-        estimates, _ = correction.applied(estimates, np.stack([estimates, estimates], axis=1))
+        estimates, _ = correction.applied(estimates, np.stack([estimates, estimates], axis=1), 0.9)
     return np.sqrt(np.mean((estimates - TARGET[UNKNOWN]) ** 2))
 
 
@@ -80,7 +80,7 @@ def test_of_four_levels_there_is_a_line_alone():
 
 def test_intervals_are_as_wide_as_errors_of_levels_left_out_say():
     found = Transfer("s.csv", [], *[np.zeros(0)] * 3, None, 0.5, 6, {})
-    middle, ends = found.applied(np.array([3.0, 3.0]), np.array([[2.9, 3.1], [0.0, 3.1]]))
+    middle, ends = found.applied(np.array([3.0, 3.0]), np.array([[2.9, 3.1], [0.0, 3.1]]), 0.9)
     np.testing.assert_array_equal(middle, 3.0)
     half = 0.5 * 2.01504837  # 95% quantile of Student's distribution, 5 degrees of freedom
     np.testing.assert_allclose(ends, [[3 - half, 3 + half], [0, 3 + half]])

@@ -142,7 +142,7 @@ def test_unknowns_below_the_recommended_limits_are_remarked(week, tmp_path):
     assert 3 < loq / lod < 3.1  # 10 to 3.3 standard errors, of nearly one size
     samples = beer.spectra_at([lod / 2, (lod + loq) / 2, 2 * loq])
     day, out = (
-        write(tmp_path / "day.csv", **dict(zip("abc", samples, strict=True))),
+        write(tmp_path / "day.csv", dict(zip("abc", samples, strict=True))),
         tmp_path / "o.csv",
     )
     assert estimate(week, day, "--out", out).exit_code == 0
@@ -180,7 +180,7 @@ def test_a_history_keeps_the_controls_of_all_days_with_their_chart(week, tmp_pat
     history, exits = tmp_path / "qc.csv", []
     for number, factor in enumerate([1, 1.0085, 1.0085, 1.0085]):
         name = f"{min(number, 2)}.csv"  # the last file is estimated twice, and kept once
-        day = write(tmp_path / name, QC=beer.spectra_at([5 * factor])[0], **SAMPLES)
+        day = write(tmp_path / name, {"QC": beer.spectra_at([5 * factor])[0]} | SAMPLES)
         done = estimate(week, day, "--control", "QC=5", "--history", history)
         exits.append(done.exit_code)
         assert ("a warning" in done.output) == (factor > 1)

@@ -209,7 +209,6 @@ class Run:
             "skill": 0.5,
             "coverage": {"90": held},
             "coverage90": 0.8,
-            "bands": {"400-450": scores},
             "estimation": ESTIMATION | {"levels": dict.fromkeys(names, ESTIMATE)},
             "calibrations": {},
             "kinds": {

@@ -73,7 +73,6 @@ def test_names_from_files_are_text_everywhere(written, tmp_path):
     run = Run(tmp_path, band=HOSTILE.replace('"', ""), **dict.fromkeys(named, HOSTILE)).write()
     scores = {"pooled_r2": 1.0, "rmse": 0.5}
     run.change("validate", baselines={HOSTILE: scores}, best_baseline=HOSTILE)
-    run.change("validate", bands={HOSTILE: scores})
     environment = {"name": HOSTILE, "device": HOSTILE}
     run.metric_file("device").write_text(json.dumps(environment), encoding="utf-8")
     plain, hostile = Page(written.page()), Page(run.page())
@@ -120,12 +119,10 @@ def test_methods_are_sorted_and_geonode_is_marked(written):
 def test_what_only_some_runs_have_is_shown_where_it_is_there(full, run):
     published = {"rmse": 0.1875, "q2": 0.625, "pooled_r2": 0.5625, "interior_pooled_r2": 0.4375}
     found = {"pls": {"median_absolute_error": 1.5}, "pcr": {"median_absolute_error": 4.5}}
-    bands = {"400-450": published | {"q2": 2.2e-16}}
-    run.change("validate", calibrations=found, published_method=published, bands=bands)
+    run.change("validate", calibrations=found, published_method=published)
     more = Page(run.page()).words
     for sentence in (
         "published method: perceptrons on paths 0.188 0.625 0.562 0.438 geonode 0.250 0.375 0.500",
-        "Q² pooled R² interior R² 400-450 0.188 0 0.562 0.438",
         "Classical calibrations are off by (median) pls 1.50 ppb and pcr 4.50 ppb.",
     ):
         assert sentence in more
@@ -150,7 +147,7 @@ def test_what_is_null_is_said_to_be_unknown(tmp_path):
     run = Run(tmp_path, times=0, replicates=1, band="standard deviation").write()
     fold = dict.fromkeys(("rmse", "mae", "max_error"), 0.25) | dict.fromkeys(NOT_MEASURED)
     nothing = ("pooled_r2", "interior_pooled_r2", "coverage", "skill", "chosen_baseline_rmse")
-    absent = dict.fromkeys([*nothing, "coverage90", "estimation"]) | {"bands": {}}
+    absent = dict.fromkeys([*nothing, "coverage90", "estimation"])
     run.change("validate", folds=dict.fromkeys(run.names, fold), **absent)
     run.empty("posterior", "metric_posterior")
     page = Page(run.page())
