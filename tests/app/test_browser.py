@@ -65,7 +65,7 @@ def test_the_page_of_a_calibration_draws_without_access_to_others(served, browse
     browser.go(f"http://{served.host}{item}")
     browser.wait("!!document.querySelector('iframe')")
     browser.go(f"http://{served.host}{item}index.html")
-    assert browser.wait("document.querySelectorAll('.plot svg').length") > 3
+    assert browser.wait("document.querySelectorAll('.plot svg').length > 3")
     assert browser.value("origin") == "null"
 
 
