@@ -1,9 +1,9 @@
 """Threads: an operation takes one, and independent parts of the work take the cores.
 
 Matrices of a series are slower with several threads, the more so beside another job, and their last
-digits would depend on the number of cores. Commands and stages say so once, in the environment that
-torch and BLAS read at their import (`geonode.machine.ONE_THREAD`). What a program imports from
-`geonode` says so while it computes, by `one_thread`.
+digits would depend on the number of cores. Commands and stages set this once, in the environment
+that torch and BLAS read at their import (`geonode.machine.ONE_THREAD`). What a program imports from
+`geonode` sets it while it computes, by `one_thread`.
 """
 
 import os

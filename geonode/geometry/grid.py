@@ -1,6 +1,6 @@
 """The grid of Christoffel symbols: what the geodesics are computed from.
 
-A grid holds ln sqrt(g) and G = d ln sqrt(g) / dx at concentration nodes for every wavelength of
+A grid contains ln sqrt(g) and G = d ln sqrt(g) / dx at concentration nodes for every wavelength of
 the series. Nodes need not be evenly spaced. Values and exact derivatives together make a lookup a
 Hermite interpolation.
 """
