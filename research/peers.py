@@ -109,7 +109,7 @@ class Entry:
     """Names."""
     ladder: tuple[float, ...]  # settings, loosest first; none if it cannot be run
     solve: Callable[[float], Float[Tensor, "part"]]
-    """From a setting to the first velocities of the rows."""
+    """Solver from a setting to the first velocities of the rows."""
     share: int = 1  # one row in so many is solved, and seconds are multiplied by it
     setting: float | None = None  # that suffices; None if there is none
     error: float | None = None  # reached with it

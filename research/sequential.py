@@ -71,7 +71,7 @@ class MiddleFold:
     parameters: DecodersParameters
     wavelengths: int  # number of wavelengths, at most
     features: Float[np.ndarray, "member fold pair wavelength feature"]
-    """Of the geodesics of the pipeline, of the first member at all wavelengths."""
+    """Features of the geodesics of the pipeline, of the first member at all wavelengths."""
 
     @classmethod
     def of(

@@ -302,7 +302,7 @@ def rms(errors: pd.Series) -> float:
 
 
 def geometric_mean(values: pd.Series) -> float:
-    """Of positive numbers."""
+    """Geometric mean of positive numbers."""
     return float(np.exp(np.log(values).mean()))
 
 
@@ -313,7 +313,7 @@ class MixtureFold(NamedTuple):
     number: int  # its seed, or `MEASURED`
     amounts: np.ndarray
     spectra: np.ndarray
-    """Of the samples."""
+    """Amounts and spectra of the samples."""
     true: np.ndarray
     unknowns: np.ndarray
     """Amounts and spectra of the unknowns."""

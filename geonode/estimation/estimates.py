@@ -31,27 +31,27 @@ class Estimate:
     """Estimated amounts of one unknown spectrum."""
 
     name: str
-    """Of the spectrum in its file."""
+    """Name of the spectrum in its file."""
     amounts: list[float]
-    """Of every substance."""
+    """Amount of every substance."""
     sets: list[list[Ends]]
-    """Of every substance the parts of the set, ascending: one interval, or several."""
+    """Parts of the set of every substance, ascending: one interval, or several."""
     fits: bool
     """True if it may be a spectrum of those calibrated with; else its numbers mean nothing."""
     remark: str = ""
     """Warning to read before using the numbers."""
     alternatives: Sequence[float] = ()
-    """Of an ambiguous spectrum the amounts that are as likely; no single one stands for it."""
+    """Amounts of an ambiguous spectrum that are as likely; no single one stands for it."""
     p_value: float | None = None
     """Probability of a misfit at least as large, where a law of misfits is known."""
     uncorrected: Sequence[float] = ()
     """Amounts before a correction by standards; none where there is no correction."""
     standard_errors: Sequence[float] = ()
-    """Of every substance; infinite beyond what was calibrated, where none is known."""
+    """Standard error of every substance; infinite beyond the levels, where none is known."""
     determined: Sequence[bool] = ()
     """True for a substance whose set narrows the amount within the calibrated range."""
     by_geonode: "Estimate | None" = None
-    """Of one substance: what geonode finds, whatever method estimates; None: it takes no part."""
+    """Estimate by geonode, for one substance, whatever method estimates; None: without it."""
     dilution: float = 1.0
     """Factor that all amounts and errors were multiplied by."""
 

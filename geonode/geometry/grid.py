@@ -80,7 +80,7 @@ class _Cells(NamedTuple):
     """Index of the first node."""
     columns: Int[Tensor, "row 1"]  # wavelengths that are read
     width: Float[Tensor, "#row point"]
-    """From the first node to the second."""
+    """Distance from the first node to the second."""
     fraction: Float[Tensor, "#row point"]
     """Place of the point in the cell."""
 

@@ -116,7 +116,7 @@ class NamedLevel(NamedTuple):
     scan: int
     """Number in the mark of the scan, which only orders those of a level; 0 without one."""
     unit: str | None
-    """As the name gives it."""
+    """Unit, as the name gives it."""
     label: str | None = None
     """Text before it, such as "as" of "As_5ppb"; None where the name is no more than
     a concentration."""

@@ -32,7 +32,7 @@ class Inspection:
     """A file of a series as it was understood."""
 
     parameters: SpectraParameters
-    """By which it was read."""
+    """Parameters by which it was read."""
     sheet: Sheet
     """Its spectra."""
     table: SpectraTable
@@ -40,7 +40,7 @@ class Inspection:
     doubts: list[str]
     """Remarks for a reader, and what is possible and hardly meant (`sense.doubts`)."""
     noise: float
-    """As `noise_along_the_axis`."""
+    """Noise by `noise_along_the_axis`."""
 
     @classmethod
     def of(cls, sheet: Sheet, parameters: SpectraParameters) -> "Inspection":

@@ -301,7 +301,7 @@ MOST_DEVIATIONS = 1_000_000
 
 
 def _drifts(table: SpectraTable) -> Iterator[str]:
-    """A line if scans of the same levels drift in the order of the file."""
+    """Line of warning if scans of the same levels drift in the order of the file."""
     away = table.replicates.deviations
     away = away[:, :: 1 + away.size // MOST_DEVIATIONS]
     random, orders = np.random.default_rng(0), list[np.ndarray]()

@@ -38,9 +38,9 @@ class Understood:
     """Reading of a file, in words for people."""
 
     format: str
-    """In words."""
+    """Format, in words."""
     encoding: str | None = None
-    """Of text."""
+    """Encoding of a text file."""
     header_rows: tuple[int, ...] = ()
     """Rows of names and units above the table; empty for formats without rows."""
     skipped: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Labels(NamedTuple):
         return [cell.lower() not in NOT_KNOWN for cell in self.cells]
 
     def at(self, kept: Sequence[int]) -> "Labels":
-        """Those of some of the spectra, by their places."""
+        """Labels of some of the spectra, by their places."""
         cells, places = ([of[at] for at in kept] for of in (self.cells, self.places))
         return self._replace(cells=cells, places=places)
 

@@ -33,7 +33,7 @@ class Column:
     values: Sequence[Cell] | np.ndarray
     """Cells, or numbers of an array with one axis."""
     unit: str = "1"
-    """Of the numbers; "1" for none."""
+    """Unit of the numbers; "1" for none."""
     digits: int | None = 6
     """Significant digits of numbers in a file; None: as many as give the same number back."""
     exponent: bool = False
@@ -72,7 +72,7 @@ class Table:
     """Columns of equal length, with a name and a title."""
 
     name: str
-    """Of its file and sheet."""
+    """Name of its file and sheet."""
     title: str
     """Title above it."""
     columns: Sequence[Column]

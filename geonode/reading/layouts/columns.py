@@ -80,7 +80,7 @@ class OneColumn:
     name = "one column a spectrum"
 
     def fit(self, grid: Cells, asked: Asked) -> tuple[bool, str]:
-        """As `direction` finds; a header of several rows is always above columns."""
+        """Fit by `direction`; a header of several rows is always above columns."""
         if len(grid.headings) > 1:
             return True, "the header has several rows"
         way, reason = direction(grid, asked)

@@ -106,7 +106,7 @@ def named_spectra(table: Sheet, asked: Asked) -> Sheet:
 
 
 def amounts_of(labels: Sequence[Labels]) -> dict[int, Labels]:
-    """Those of some labels that are amounts, by their place among them.
+    """Labels that are amounts, by their place among all.
 
     Those that are called so are sure; without any, numbers are that do not count the spectra.
     """

@@ -204,7 +204,7 @@ class OneRow:
     name = "one row a spectrum"
 
     def fit(self, grid: Cells, asked: Asked) -> tuple[bool, str]:
-        """As `direction` finds, below a header of one row."""
+        """Fit of the spectra in rows, as `direction` finds, below a header of one row."""
         if len(grid.headings) > 1:
             return False, "the header has several rows"
         way, reason = direction(grid, asked)
