@@ -133,8 +133,8 @@ def read_measured(path: Path) -> None:
         masked = spectra_parameters(path, missing="mask")
         inspection = Inspection.of(known_sheet(masked), masked)
         SpectraParameters.model_validate(parse_yaml(inspection.proposal())["spectra"])
-        said = inspection.to_json()
-        numbers = [said["noise"], said["axis_step"], *said["levels"]]
+        facts = inspection.to_json()
+        numbers = [facts["noise"], facts["axis_step"], *facts["levels"]]
         assert finite(numbers) and inspection.text(), "inspection is not finite"
     table = measured_table(spectra_parameters(path))
     arrays = [table.axis, table.concentrations, *table.scans]
@@ -301,7 +301,7 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed of the damage.")] = 0,
 ) -> None:
     """Read hostile files in every format, and count what becomes of them."""
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # Zarr tells it of every error again
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # Zarr reports every error to it again
     for name in READERS:
         counts = fuzzed(name, -(-cases // len(READERS)), seed)
         typer.echo(f"{name}: " + ", ".join(f"{count} {of}s" for of, count in counts.items()))

@@ -148,7 +148,7 @@ def without_each(series: Measured, report: Progress = silent) -> list[dict[str, 
         estimates["auto"] = float(middle[0])
         row: dict[str, object] = {"series": series.name, "levels": len(levels)}
         row |= {"inside": fold.is_inside(fold.index), "geonode alone": found.method == "geonode"}
-        row |= {"holds": bool(are_held(np.array([true]), sets)[0])}
+        row |= {"covered": bool(are_held(np.array([true]), sets)[0])}
         row |= {"no use": found.verdict.chosen is None}
         row |= {"determined": bool(found.is_determined(middle, ends)[0])}
         row |= {key: (one - true) / np.ptp(levels) for key, one in estimates.items()}
@@ -177,7 +177,7 @@ def show_nested(table: pd.DataFrame, by_series: bool = False) -> None:
     typer.echo(
         "90% sets cover, estimates are determined, none can be used, geonode alone estimates:"
     )
-    kept = ["holds", "determined", "no use", "geonode alone"]
+    kept = ["covered", "determined", "no use", "geonode alone"]
     typer.echo(table.groupby(["levels", "inside"])[kept].mean().unstack().round(3).to_string())
     typer.echo(table.groupby("inside")[kept].mean().round(3).to_string())
 
@@ -209,15 +209,15 @@ def samples(
     groups = ["kind", "set", "substance"]
     errors = table.groupby(groups)[["auto", "PLS"]].agg(rms)
     ratios = (errors["auto"] / errors["PLS"]).rename("ratio").to_frame()
-    ratios = ratios.join(table.groupby(groups)["holds"].mean())
+    ratios = ratios.join(table.groupby(groups)["covered"].mean())
     measured = ratios.index.get_level_values("set") == MEASURED
     typer.echo("RMSEP / PLS with inner five-fold, and coverage of intervals:")
     if measured.any():
         typer.echo(ratios[measured].round(3).to_string())
     for name, part in ("measured", ratios[measured]), ("simulated", ratios[~measured]):
         if len(part):
-            shown = part.groupby("kind").agg({"ratio": geometric_mean, "holds": "mean"})
-            shown.loc["all"] = geometric_mean(part["ratio"]), part["holds"].mean()
+            shown = part.groupby("kind").agg({"ratio": geometric_mean, "covered": "mean"})
+            shown.loc["all"] = geometric_mean(part["ratio"]), part["covered"].mean()
             typer.echo(f"{name}, {len(part)} amounts, worst {part['ratio'].max():.2f}:")
             typer.echo(shown.round(3).to_string())
 
@@ -372,10 +372,10 @@ def estimated_samples(fold: MixtureFold, report: Progress = silent) -> list[dict
     for substance, (known, true) in enumerate(zip(fold.amounts.T, fold.true.T, strict=True)):
         found, ends = Calibration.fit(fold.spectra, known).estimate(fold.unknowns)
         pls = chosen_pls(fold.spectra, known, inner).predict(fold.unknowns).ravel()
-        held = (ends[:, 0] <= true) & (true <= ends[:, 1])
-        for auto, other, holds in zip(found - true, pls - true, held, strict=True):
+        inside = (ends[:, 0] <= true) & (true <= ends[:, 1])
+        for auto, other, covered in zip(found - true, pls - true, inside, strict=True):
             facts = {"kind": fold.kind, "set": fold.number, "substance": substance}
-            rows.append(facts | {"auto": auto, "PLS": other, "holds": holds})
+            rows.append(facts | {"auto": auto, "PLS": other, "covered": covered})
     report(1)
     return rows
 

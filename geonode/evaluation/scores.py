@@ -166,11 +166,11 @@ def interval_coverage(
     error = np.abs(predicted - measured)
     found: dict[str, Coverage] = {}
     for probability, widths in zip(PROBABILITIES, half_width, strict=True):
-        held = (error <= widths).mean(axis=1)
+        covered = (error <= widths).mean(axis=1)
         found[f"{100 * probability:g}"] = {
-            "all": float(held.mean()),
-            "interior": float(held[1:-1].mean()),
-            "ends": float(held[[0, -1]].mean()),
+            "all": float(covered.mean()),
+            "interior": float(covered[1:-1].mean()),
+            "ends": float(covered[[0, -1]].mean()),
             "half_width": float(widths.mean()),
         }
     return found
