@@ -139,10 +139,10 @@ def test_repeated_names_are_scans_and_samples_without_an_amount_are_left_out(fil
 @pytest.mark.parametrize("first", [0, 1])
 def test_row_numbers_are_no_concentrations(file, name, first):
     numbers = [str(first + row) for row in range(4)]
-    with pytest.raises(SpectraError, match=r"name of a sample|expected a header|not tell"):
+    with pytest.raises(SpectraError, match=r"name of a sample|expected a header|not show"):
         read_table(file(samples([name, *numbers])))
     many = text([[name, *HEADER], *([str(first + row), *"1234"] for row in range(60))])
-    with pytest.raises(SpectraError, match=r"name of a sample|expected a header|not tell"):
+    with pytest.raises(SpectraError, match=r"name of a sample|expected a header|not show"):
         read_table(file(many))
     if name == "Sample":
         levels = "".join(
