@@ -105,16 +105,16 @@ class SpectraParameters(Block):
     """File of spectra (text, Excel, JCAMP-DX, SPC, Zarr or NetCDF), or a folder of files with one
     spectrum each."""
     sheet: Text | None = None
-    """Of a workbook (null: the one that is not empty)."""
+    """Sheet of a workbook (null: the one that is not empty)."""
     concentrations: Text | None = None
-    """Second table of names and concentrations (null: the names say them)."""
+    """Second table of names and concentrations (null: names are concentrations)."""
     replicates: Literal["ask", "marks", "levels"] = "ask"
-    """What a column 20.1 beside 20 is: an error that asks, a further scan of 20, or a level of its
-    own; with marks, a second column 20 is a further scan too."""
+    """Reading of a column 20.1 beside 20: an error that asks, a further scan of 20, or a level of
+    its own; with marks, a second column 20 is a further scan too."""
     target: Text | None = None
-    """Which amount to take where a table gives several (null: the only one)."""
+    """Amount to take where a table gives several (null: the only one)."""
     quantity: Text = "absorbance"
-    """What was measured, for labels."""
+    """Quantity measured, for labels."""
     unit: Text = "1"
     """Unit of the spectra, for labels (1: dimensionless)."""
     concentration_unit: Text | None = "ppb"
@@ -168,19 +168,19 @@ class MetricParameters(TrainingParameters):
     """Log likelihood, per wavelength, by which a chart must beat the given one (null: none
     does)."""
     learning_rate: Positive = 0.005
-    """Of the metric network."""
+    """Largest learning rate of the metric network."""
     decoder_learning_rate: Positive = 0.01
-    """Of the decoder trained along with it."""
+    """Largest learning rate of the decoder trained along with it."""
     quadrature_nodes: Annotated[int, Field(ge=2, le=64)] = 3
     """Gauss-Legendre nodes between neighbouring concentrations."""
     smoothness_weight: NonNegative = 0.0001
-    """Of the mean squared Christoffel symbol."""
+    """Weight in the loss of the mean squared Christoffel symbol."""
     bounds_weight: NonNegative = 0.1
-    """Of the excess of ln g over the bounds."""
+    """Weight in the loss of the excess of ln g over the bounds."""
     bounds: PositiveInterval = (0.2, 5.0)
     """Range that g may use freely [low, high]."""
     length_weight: NonNegative = 0.0001
-    """Of the mean squared geodesic length."""
+    """Weight in the loss of the mean squared geodesic length."""
 
 
 class InnerParameters(Block):
@@ -210,7 +210,7 @@ class GeodesicsParameters(Block):
     tolerance: Positive = 1e-06
     """Largest endpoint residual of a solved geodesic (chart)."""
     steps: PositiveInt = 100
-    """In time, of every shot of newton."""
+    """Steps in time of every shot of newton."""
     time_points: NonNegativeInt = 11
     """Points of the stored trajectories (0: none are stored, otherwise at least 2)."""
     allow_unconverged: NonNegativeInt = 0
@@ -230,18 +230,18 @@ class DecodersParameters(TrainingParameters):
     """Posterior over metrics, an average of closed forms; path, the published perceptrons on path
     features; or a blend of both, weighed by inner leave-one-out."""
     learning_rate: Positive = 0.01
-    """At first; it falls to zero as half a cosine wave."""
+    """Learning rate at first; it falls to zero as half a cosine wave."""
 
 
 class CalibrateParameters(Block):
     """Calibration by which unknown spectra are estimated."""
 
     method: str = "auto"
-    """What estimates unknowns, such as pls; auto: the simplest of the best."""
+    """Method that estimates unknowns, such as pls; auto: the combination of all."""
     allow_offset: bool = False
-    """Whether unknown spectra may be off by a constant; by geonode."""
+    """Unknown spectra may be off by a constant; geonode estimates then."""
     allow_scale: bool = False
-    """Whether unknown spectra may be off by a factor near 1; by geonode."""
+    """Unknown spectra may be off by a factor near 1; geonode estimates then."""
     level: Level = 0.9
     """Probability of intervals and sets."""
     precision: Annotated[float, Field(gt=0, lt=100)] | None = None
@@ -290,9 +290,9 @@ class Parameters(Block):
     """All parameters of params.yaml."""
 
     preset: Literal["fast", "standard", "thorough", "published"] = "standard"
-    """A key of `PRESETS`."""
+    """Set of defaults: fast (no networks), standard, thorough (16 members), or published."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where to compute; auto takes cuda, then mps, then cpu."""
+    """Device to compute on; auto takes cuda, then mps, then cpu."""
     memory_mb: PositiveInt | None = None
     """Memory of a process for one batch of models or tile of geodesics (MB, 10^6 bytes; null: by
     the profile of the device)."""

@@ -19,7 +19,7 @@ REMEDIES = {
     errno.EMFILE: "; expected more open files; raise `ulimit -n` and run it again",
     errno.ENAMETOOLONG: "; choose a shorter name",
 }
-"""What to do, by the error of the operating system."""
+"""Advice, by the error of the operating system."""
 
 
 class GeonodeError(Exception):
@@ -78,7 +78,7 @@ class MissingArtifactError(ArtifactError):
 
 
 class CorruptArtifactError(ArtifactError):
-    """An artifact fails its checksums, misses a part, or holds an invalid value."""
+    """An artifact fails its checksums, misses a part, or contains an invalid value."""
 
     def __init__(self, path: Path, reason: str, array: str = "", chunk: str = "") -> None:
         where = f", array {array!r}" if array else ""
@@ -90,7 +90,7 @@ class CorruptArtifactError(ArtifactError):
 
 
 def remedy(error: OSError, path: Path = Path()) -> str:
-    """What to do about a refusal of the operating system, as the end of a message; or nothing.
+    """Advice on a refusal of the operating system, as the end of a message; or nothing.
 
     Args:
         error: the refusal.

@@ -31,7 +31,7 @@ def quietly() -> Iterator[None]:
 
 
 def is_quiet() -> bool:
-    """Whether this is run inside `quietly`."""
+    """True while this is run inside `quietly`."""
     return _QUIET.get()
 
 
@@ -81,6 +81,6 @@ def _shown(label: str, total: int) -> Iterator[Progress]:
     from rich.progress import Progress as ProgressBar  # noqa: PLC0415
 
     with ProgressBar(console=Console(stderr=True), transient=True) as shown:
-        # The label may hold names that look like the markup of rich.
+        # The label may contain names that look like the markup of rich.
         task = shown.add_task(escape(printable(label)), total=total)
         yield lambda done: shown.advance(task, done)

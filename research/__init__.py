@@ -1,1 +1,1 @@
-"""What made the product and judges it, run by hand: the simulator, learning and comparisons."""
+"""Tools that made the product and judge it, run by hand: simulator, learning, comparisons."""

@@ -118,7 +118,7 @@ def _twisted(draw: Draw, value: Any) -> Any:
 
 
 def finite(*arrays: Any) -> bool:
-    """Whether all numbers are."""
+    """True if all numbers are finite."""
     return all(np.isfinite(np.asarray(array, float)).all() for array in arrays)
 
 
@@ -133,8 +133,8 @@ def read_measured(path: Path) -> None:
         masked = spectra_parameters(path, missing="mask")
         inspection = Inspection.of(known_sheet(masked), masked)
         SpectraParameters.model_validate(parse_yaml(inspection.proposal())["spectra"])
-        said = inspection.to_json()
-        numbers = [said["noise"], said["axis_step"], *said["levels"]]
+        facts = inspection.to_json()
+        numbers = [facts["noise"], facts["axis_step"], *facts["levels"]]
         assert finite(numbers) and inspection.text(), "inspection is not finite"
     table = measured_table(spectra_parameters(path))
     arrays = [table.axis, table.concentrations, *table.scans]
@@ -150,7 +150,7 @@ NUMBER = r"[+-]?(?:[0-9]+(?:[.{0}][0-9]*)?|[.{0}][0-9]+)(?:[eE][+-]?[0-9]+)?"
 
 
 def numbers_of(content: bytes) -> set[float]:
-    """Every number that a text can be said to hold, with either decimal mark."""
+    """Every number that a text may contain, with either decimal mark."""
     marked = content[:2] in (b"\xff\xfe", b"\xfe\xff")
     text = content.decode("utf-16" if marked else "latin-1", "replace")
     found = [n for mark in ("", ",") for n in re.findall(NUMBER.format(mark), text)]
@@ -258,7 +258,7 @@ def put(folder: Path, files: Files) -> Path:
 
 
 def outcome(name: str, files: Files) -> str:
-    """What a reader makes of files: "valid result" or "typed error".
+    """Outcome of reading files: "valid result" or "typed error".
 
     Raises:
         Exception: it is neither.
@@ -274,7 +274,7 @@ def outcome(name: str, files: Files) -> str:
 
 
 def fuzzed(name: str, count: int, seed: int) -> Counter[str]:
-    """How often either came of so many cases of a reader.
+    """Number of either outcome among so many cases of a reader.
 
     Raises:
         Exception: of the least case that gave neither.
@@ -297,11 +297,11 @@ def fuzzed(name: str, count: int, seed: int) -> Counter[str]:
 
 
 def main(
-    cases: Annotated[int, typer.Option(help="Of all readers together.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the damage.")] = 0,
+    cases: Annotated[int, typer.Option(help="Damaged files, of all readers together.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the damage.")] = 0,
 ) -> None:
     """Read hostile files in every format, and count what becomes of them."""
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # Zarr tells it of every error again
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # Zarr reports every error to it again
     for name in READERS:
         counts = fuzzed(name, -(-cases // len(READERS)), seed)
         typer.echo(f"{name}: " + ", ".join(f"{count} {of}s" for of, count in counts.items()))

@@ -42,9 +42,9 @@ METHODS = ("geonode", "combined", "pls", "pcr")
 
 
 def main(
-    folder: Annotated[Path | None, typer.Argument(help="Of measured series.")] = None,
-    levels: Annotated[int, typer.Option(help="Left-out ones of every number of levels.")] = 120,
-    seed: Annotated[int, typer.Option(help="Of the first batch.")] = 90_000,
+    folder: Annotated[Path | None, typer.Argument(help="Folder of measured series.")] = None,
+    levels: Annotated[int, typer.Option(help="Left-out levels of each number of levels.")] = 120,
+    seed: Annotated[int, typer.Option(help="Seed of the first batch.")] = 90_000,
 ) -> None:
     """Print medians and 90% quantiles by class."""
     rows: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""What each way of computing gains over the plain one, on the device at hand.
+"""Gain of each way of computing over the plain one, on the device at hand.
 
 `python -m research.kernels --device cuda` (or cpu) prints a table as CSV: seconds of both ways, in
 turns, and the quartiles of their ratio. Ways that a device lacks are left out.
@@ -38,7 +38,7 @@ Pair = tuple[str, Timed, Timed]  # what is compared, seconds of the one way and 
 
 def main(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    turns: Annotated[int, typer.Option(min=1, help="Measurements of either way.")] = 5,
+    turns: Annotated[int, typer.Option(min=1, help="Timed turns of each way.")] = 5,
 ) -> None:
     """Measure every way beside the plain one."""
     given = default_parameters({"device": device})

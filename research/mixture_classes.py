@@ -20,7 +20,7 @@ PARTS = {
     "powder": ("gain", "nir", "interferent", "drift", "closed"),
     "film": ("gain", "nir", "interferent"),
 }
-"""What classes that preprocessing helps have: a gain, as of path or scatter, and wide bands."""
+"""Classes that preprocessing helps: with a gain, as of path or scatter, and wide bands."""
 
 UNKNOWNS = 40
 

@@ -72,7 +72,7 @@ def faults(room: str) -> list[list[Fault]]:
 
 
 def notice(room: str, fault: Fault | None = None) -> bool:
-    """Whether the tests of a room fail, with a fault or without, in a copy of what git has."""
+    """True if the tests of a room fail, with a fault or without, in a copy of what git has."""
     command = [sys.executable, "-m", "pytest", "-x", "-m", "not slow", "-p", "no:cacheprovider"]
     with tempfile.TemporaryDirectory() as copy:
         export = ["git", "checkout-index", "--all", f"--prefix={copy}/"]
@@ -95,9 +95,11 @@ def notice(room: str, fault: Fault | None = None) -> bool:
 
 
 def main(
-    rooms: Annotated[list[str] | None, typer.Argument(help="Rooms; all if none is named.")] = None,
-    each: Annotated[int, typer.Option(help="Faults of every room.")] = 4,
-    seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
+    rooms: Annotated[
+        list[str] | None, typer.Argument(help="Folders of geonode; all if none is named.")
+    ] = None,
+    each: Annotated[int, typer.Option(help="Faults in every folder.")] = 4,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
     processes: Annotated[int, typer.Option(help="Tests run at once.")] = os.cpu_count() or 1,
 ) -> None:
     """Seed faults, and print those that no test notices and the share of the others."""

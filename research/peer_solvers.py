@@ -1,6 +1,6 @@
 """Solvers of differential equations by others, each as an integrator of geodesics.
 
-Every one of them is given the same rows of x'' = -G(x, w) x'^2 and tells where they are at time 1.
+Each is given the same rows of x'' = -G(x, w) x'^2 and returns where they are at time 1.
 """
 
 import math

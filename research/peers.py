@@ -109,7 +109,7 @@ class Entry:
     """Names."""
     ladder: tuple[float, ...]  # settings, loosest first; none if it cannot be run
     solve: Callable[[float], Float[Tensor, "part"]]
-    """From a setting to the first velocities of the rows."""
+    """Solver from a setting to the first velocities of the rows."""
     share: int = 1  # one row in so many is solved, and seconds are multiplied by it
     setting: float | None = None  # that suffices; None if there is none
     error: float | None = None  # reached with it
@@ -149,7 +149,7 @@ def shots(
 
 
 def lacking(packages: tuple[str, ...], place: torch.device) -> str:
-    """What a peer lacks on a device; empty: nothing."""
+    """Packages or formats that a peer lacks on a device; empty: none."""
     absent = [package for package in packages if find_spec(package) is None]
     if absent:
         return f"not installed: {', '.join(absent)}"
@@ -224,9 +224,13 @@ def results(ready: list[Entry]) -> pd.DataFrame:
 
 def main(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    wavelengths: Annotated[int, typer.Option(min=2, help="How many; 30 rows each.")] = 601,
-    error: Annotated[float, typer.Option(help="Largest miss of any end, chart units.")] = 1e-6,
-    repeats: Annotated[int, typer.Option(min=1, help="Counted calls of every solver.")] = 5,
+    wavelengths: Annotated[
+        int, typer.Option(min=2, help="Number of wavelengths, 30 geodesics each.")
+    ] = 601,
+    error: Annotated[
+        float, typer.Option(help="Largest miss of an end point (the chart is 2 wide).")
+    ] = 1e-6,
+    repeats: Annotated[int, typer.Option(min=1, help="Timed calls of every solver.")] = 5,
 ) -> None:
     """Time geodesics by torchdiffeq, torchode, diffrax, scipy and geonode at equal accuracy."""
     learned, parameters = LearnedMetrics.read(METRIC), read_parameters(PARAMETERS)

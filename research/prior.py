@@ -26,18 +26,22 @@ def main(
         "geonode/posterior/prior.safetensors"
     ),
     device: Annotated[
-        Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to learn.")
+        Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Device to learn on.")
     ] = "auto",
     steps: Annotated[int, typer.Option(min=1, help="Steps of Adam.")] = 3500,
     networks: Annotated[int, typer.Option(min=1, help="Number of networks to average.")] = 3,
-    width: Annotated[int, typer.Option(min=1, help="Width of their layers.")] = 32,
+    width: Annotated[int, typer.Option(min=1, help="Units of their layers.")] = 32,
     seed: Annotated[int, typer.Option(min=0, help="Seed of series and networks.")] = 0,
     levels: Annotated[
         int,
         typer.Option(min=20, help="Left-out levels to calibrate on, of every number of levels."),
     ] = 2400,
     learn: Annotated[
-        bool, typer.Option("--learn/--only-calibrate", help="Whether to learn the rule again.")
+        bool,
+        typer.Option(
+            "--learn/--only-calibrate",
+            help="Learn the rule of weights again, or calibrate the packaged one.",
+        ),
     ] = True,
 ) -> None:
     """Learn the weights of smoothers on simulated series, and calibrate intervals and sets.

@@ -2,10 +2,10 @@
 
 `python -m research.published`, in the folder of the project, runs the stages of the preset
 `published` for more and more members, levels and wavelengths, each in a folder of its own, and
-writes published.json. What the file holds already is not run again, so that a call cut short, or
+writes published.json. What the file contains already is not run again, so that a call cut short, or
 one on another device, adds to it; `--minutes` begins no further run after them.
 
-Members are trained apart: one run of many tells the scores of each alone, and of ensembles of
+Members are trained apart: one run of many gives the scores of each alone, and of ensembles of
 disjoint members.
 """
 
@@ -49,10 +49,12 @@ def main(
     levels: Numbers = [6, 12, 24],  # noqa: B006
     wavelengths: Numbers = [601, 2400],  # noqa: B006
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    method: Annotated[str, typer.Option(help="Of the geodesics: closed_form, dopri5.")] = (
+    method: Annotated[str, typer.Option(help="Method of the geodesics: closed_form, dopri5.")] = (
         "closed_form"
     ),
-    minutes: Annotated[float, typer.Option(help="After which no further run begins.")] = 9.0,
+    minutes: Annotated[
+        float, typer.Option(help="Minutes after which no further run begins.")
+    ] = 9.0,
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("published"),
 ) -> None:
     """Run every number of members, and one member of every number of levels and wavelengths."""

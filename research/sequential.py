@@ -71,7 +71,7 @@ class MiddleFold:
     parameters: DecodersParameters
     wavelengths: int  # number of wavelengths, at most
     features: Float[np.ndarray, "member fold pair wavelength feature"]
-    """Of the geodesics of the pipeline, of the first member at all wavelengths."""
+    """Features of the geodesics of the pipeline, of the first member at all wavelengths."""
 
     @classmethod
     def of(
@@ -193,7 +193,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command(cls=OneLineCommand)
 def main(
     wavelengths: Annotated[
-        int, typer.Option(min=1, help="At how many the sequential method runs one fold.")
+        int, typer.Option(min=1, help="Wavelengths at which the sequential method runs one fold.")
     ] = 3,
 ) -> None:
     """Compare the pipeline with the sequential method."""

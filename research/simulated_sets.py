@@ -6,7 +6,7 @@ wavelengths of many series. The mass of sets is a quantile of the posterior prob
 concentrations that are more likely than the true one. Both are of levels inside and outside of the
 training levels apart, by the number of levels. Half of the series have twice the errors of
 preparation, matrix and drift that the rule was learned with: laboratories are worse than they
-think. The coverage holds on average over series like these, not for each.
+think. The coverage is right on average over series like these, not for each.
 
 Source: V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random World, Springer 2005,
 chapter 4 (quantiles of scores of past examples, of each class apart, bound those of the next).

@@ -36,7 +36,7 @@ from stages.performance.timing import Quartiles, time_calls
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-Turns = Annotated[int, typer.Option(min=1, help="Runs of each.")]
+Turns = Annotated[int, typer.Option(min=1, help="Timed runs of each case.")]
 Where = Literal["auto", "cpu", "cuda"]
 
 SIX, ESTIMATE = "data/examples/acetophenone.csv", "geonode -q estimate --calibration"
@@ -105,9 +105,11 @@ def commands(turns: Turns = 5) -> None:
 @app.command()
 @one_thread()
 def maps(
-    side: Annotated[int, typer.Option(help="Pixels of a side of the image.")] = 288,
+    side: Annotated[int, typer.Option(help="Side of the image (pixels).")] = 288,
     device: Where = "auto",
-    substances: Annotated[int, typer.Option(help="Several: simulated mixtures of them.")] = 1,
+    substances: Annotated[
+        int, typer.Option(help="Substances; of several, mixtures are simulated.")
+    ] = 1,
     turns: Turns = 3,
 ) -> None:
     """Pixels a second of maps, from Zarr to Zarr and without reading and writing, turn by turn."""

@@ -1,4 +1,4 @@
-"""What the intervals and the choice of a method keep: on simulated levels, series and samples.
+"""Trials of intervals and of the choice of a method on simulated levels, series and samples.
 
 `python -m research.trust simulated` leaves every level of new simulated series out, by the number
 of levels. `choices` does so before anything is calibrated, and compares with the best method of a
@@ -50,10 +50,10 @@ AT_ONCE = 60
 
 @app.command()
 def simulated(
-    levels: Annotated[int, typer.Option(help="Left-out ones of every number of levels.")] = 1200,
-    seed: Annotated[int, typer.Option(help="Other than that of the calibration, 1000.")] = 50_000,
+    levels: Annotated[int, typer.Option(help="Left-out levels of each number of levels.")] = 1200,
+    seed: Annotated[int, typer.Option(help="Seed; 1000 made the package.")] = 50_000,
 ) -> None:
-    """Shares of simulated levels that sets of a level hold, and of spectra in 90% intervals."""
+    """Shares of simulated levels within sets of a level, and of spectra in 90% intervals."""
     prior, rows = packaged_prior(), []
     batches = batches_of(prior, LEVELS, levels, seed)
     with bar("leaving levels out", len(batches) * AT_ONCE) as report:
@@ -76,8 +76,8 @@ def simulated(
 
 @app.command()
 def choices(
-    levels: Annotated[int, typer.Option(help="Left-out ones of every number of levels.")] = 300,
-    seed: Annotated[int, typer.Option(help="Other than that of the calibration, 1000.")] = 60_000,
+    levels: Annotated[int, typer.Option(help="Left-out levels of each number of levels.")] = 300,
+    seed: Annotated[int, typer.Option(help="Seed; 1000 made the package.")] = 60_000,
 ) -> None:
     """Errors and intervals of simulated levels, left out before anything is calibrated."""
     # The longest first, so that no core waits for one of them at the end.
@@ -92,7 +92,7 @@ def choices(
 
 @app.command()
 def series(
-    folders: Annotated[list[Path], typer.Argument(help="Of files, one a series.")],
+    folders: Annotated[list[Path], typer.Argument(help="Folders of files, one a series.")],
     most: Annotated[int, typer.Option(help="Largest number of levels; the smallest is 5.")] = 16,
 ) -> None:
     """Errors and intervals of measured levels, left out before anything is calibrated."""
@@ -127,7 +127,7 @@ def without_simulated(batch: Batch, report: Progress = silent) -> list[dict[str,
 
 
 def without_each(series: Measured, report: Progress = silent) -> list[dict[str, object]]:
-    """Errors over the range by what is calibrated without each level, and whether sets hold."""
+    """Errors over the range by what is calibrated without each level, and coverage of sets."""
     levels, spectra, rows = series.levels, series.spectra, []
     for fold in leave_one_out(len(levels))[:-1]:
         out, true = [fold.index], float(levels[fold.index])
@@ -148,7 +148,7 @@ def without_each(series: Measured, report: Progress = silent) -> list[dict[str, 
         estimates["auto"] = float(middle[0])
         row: dict[str, object] = {"series": series.name, "levels": len(levels)}
         row |= {"inside": fold.is_inside(fold.index), "geonode alone": found.method == "geonode"}
-        row |= {"holds": bool(are_held(np.array([true]), sets)[0])}
+        row |= {"covered": bool(are_held(np.array([true]), sets)[0])}
         row |= {"no use": found.verdict.chosen is None}
         row |= {"determined": bool(found.is_determined(middle, ends)[0])}
         row |= {key: (one - true) / np.ptp(levels) for key, one in estimates.items()}
@@ -158,7 +158,7 @@ def without_each(series: Measured, report: Progress = silent) -> list[dict[str, 
 
 
 def show_nested(table: pd.DataFrame, by_series: bool = False) -> None:
-    """Root mean square errors over that of the best method with hindsight, and what sets hold."""
+    """Root mean square errors over that of the best method with hindsight, and coverage of sets."""
     methods = [key for key in [*CALIBRATIONS, "geonode"] if key in table]
     groups = ["levels", "series"]
     for name, rows in ("all levels", table), ("between the ends", table[table["inside"]]):
@@ -175,9 +175,9 @@ def show_nested(table: pd.DataFrame, by_series: bool = False) -> None:
             .to_string()
         )
     typer.echo(
-        "90% sets hold, estimates are determined, none can be used, geonode alone estimates:"
+        "90% sets cover, estimates are determined, none can be used, geonode alone estimates:"
     )
-    kept = ["holds", "determined", "no use", "geonode alone"]
+    kept = ["covered", "determined", "no use", "geonode alone"]
     typer.echo(table.groupby(["levels", "inside"])[kept].mean().unstack().round(3).to_string())
     typer.echo(table.groupby("inside")[kept].mean().round(3).to_string())
 
@@ -193,12 +193,14 @@ def batches_of(prior: Prior, counts: Sequence[int], levels: int, seed: int) -> l
 
 @app.command()
 def samples(
-    folder: Annotated[Path | None, typer.Argument(help="Of CSV with columns y_NAME.")] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(help="Folder of CSV files with columns y_NAME.")
+    ] = None,
     each: Annotated[int, typer.Option(help="Simulated calibrations of every class.")] = 0,
-    seed: Annotated[int, typer.Option(help="Of the first one.")] = 85_000,
-    parts: Annotated[int, typer.Option(help="Most parts of compositions left out.")] = 10,
+    seed: Annotated[int, typer.Option(help="Seed of the first calibration.")] = 85_000,
+    parts: Annotated[int, typer.Option(help="Most parts, left out in turn.")] = 10,
 ) -> None:
-    """RMSEP over that of PLS of 1 to 20 components, and 90% intervals that hold, by amount."""
+    """RMSEP over that of PLS of 1 to 20 components, and coverage of 90% intervals, by amount."""
     work, rows = folds_of_samples(folder, each, seed, parts, fewest=1), []
     with bar("calibrating samples", len(work)) as report:
         for _, found in finished(estimated_samples, work, processes_for(len(work), "cpu"), report):
@@ -207,15 +209,15 @@ def samples(
     groups = ["kind", "set", "substance"]
     errors = table.groupby(groups)[["auto", "PLS"]].agg(rms)
     ratios = (errors["auto"] / errors["PLS"]).rename("ratio").to_frame()
-    ratios = ratios.join(table.groupby(groups)["holds"].mean())
+    ratios = ratios.join(table.groupby(groups)["covered"].mean())
     measured = ratios.index.get_level_values("set") == MEASURED
-    typer.echo("RMSEP / PLS with inner five-fold, and intervals that hold:")
+    typer.echo("RMSEP / PLS with inner five-fold, and coverage of intervals:")
     if measured.any():
         typer.echo(ratios[measured].round(3).to_string())
     for name, part in ("measured", ratios[measured]), ("simulated", ratios[~measured]):
         if len(part):
-            shown = part.groupby("kind").agg({"ratio": geometric_mean, "holds": "mean"})
-            shown.loc["all"] = geometric_mean(part["ratio"]), part["holds"].mean()
+            shown = part.groupby("kind").agg({"ratio": geometric_mean, "covered": "mean"})
+            shown.loc["all"] = geometric_mean(part["ratio"]), part["covered"].mean()
             typer.echo(f"{name}, {len(part)} amounts, worst {part['ratio'].max():.2f}:")
             typer.echo(shown.round(3).to_string())
 
@@ -225,21 +227,23 @@ UNKNOWNS = 20
 
 MEASURED = -1
 PLAIN = ["PLS of all", "PLS2 of all"]
-"""What others are compared with: fits to all samples, not means of fits to most of them."""
+"""Methods that others are compared with: fits to all samples, not means of fits to most."""
 
 
 @app.command()
 def mixtures(
     folder: Annotated[
-        Path | None, typer.Argument(help="Of CSV with two columns y_NAME or more.")
+        Path | None, typer.Argument(help="Folder of CSV files with two columns y_NAME or more.")
     ] = None,
-    count: Annotated[int, typer.Option(help="Simulated calibrations that interact.")] = 200,
+    count: Annotated[
+        int, typer.Option(help="Simulated calibrations of substances that interact.")
+    ] = 200,
     each: Annotated[int, typer.Option(help="Simulated calibrations of every class.")] = 0,
-    seed: Annotated[int, typer.Option(help="Of the first one.")] = 80_000,
-    parts: Annotated[int, typer.Option(help="Most parts of compositions left out.")] = 20,
-    only: Annotated[str, typer.Option(help="One class of the simulated ones.")] = "",
+    seed: Annotated[int, typer.Option(help="Seed of the first calibration.")] = 80_000,
+    parts: Annotated[int, typer.Option(help="Most parts, left out in turn.")] = 20,
+    only: Annotated[str, typer.Option(help="Class to simulate; all if empty.")] = "",
 ) -> None:
-    """RMSEP over that of the better of PLS and PLS2, and shares of 90% regions that hold."""
+    """RMSEP over that of the better of PLS and PLS2, and coverage of 90% regions."""
     work = [MixtureFold.of(seed + number) for number in range(count)]
     work += folds_of_samples(folder, each, seed, parts, fewest=2)
     work = [fold for fold in work if only in ("", fold.kind)]
@@ -257,7 +261,7 @@ def mixtures(
     )
     held = table.groupby("kind")[["joint", "one", "fits"]].mean()
     shown = shown.join(by_kind[[*NAMES]].agg(geometric_mean)).join(held)
-    typer.echo("RMSEP / the better of PLS and PLS2 of all samples, by substance; regions hold:")
+    typer.echo("RMSEP / the better of PLS and PLS2 of all samples, by substance; regions cover:")
     typer.echo(shown.round(3).to_string())
     whole = errors["combined"]
     typer.echo(
@@ -268,7 +272,7 @@ def mixtures(
         kinds = [one.kind for one in work if one.number == MEASURED]
         typer.echo("combined, by substance:")
         typer.echo(whole.loc[[*dict.fromkeys(kinds)], MEASURED].unstack().round(3).to_string())
-    typer.echo("90% regions hold, by number of compositions and of substances:")
+    typer.echo("90% regions cover, by number of compositions and of substances:")
     parts_of = pd.cut(table["compositions"], [0, 12, 16, 20, 25, 35, 60, 300])
     for groups in (parts_of, table["substances"]):
         held = table.groupby(groups, observed=True)[["joint", "one"]].mean()
@@ -298,7 +302,7 @@ def rms(errors: pd.Series) -> float:
 
 
 def geometric_mean(values: pd.Series) -> float:
-    """Of positive numbers."""
+    """Geometric mean of positive numbers."""
     return float(np.exp(np.log(values).mean()))
 
 
@@ -309,7 +313,7 @@ class MixtureFold(NamedTuple):
     number: int  # its seed, or `MEASURED`
     amounts: np.ndarray
     spectra: np.ndarray
-    """Of the samples."""
+    """Amounts and spectra of the samples."""
     true: np.ndarray
     unknowns: np.ndarray
     """Amounts and spectra of the unknowns."""
@@ -362,22 +366,22 @@ def folds_of_samples(
 
 
 def estimated_samples(fold: MixtureFold, report: Progress = silent) -> list[dict[str, object]]:
-    """Errors of every amount by itself, and whether its interval holds."""
+    """Errors of every amount by itself, and whether its interval covers it."""
     rows = []
     inner = np.random.default_rng(0).permutation(len(fold.amounts)) % 5
     for substance, (known, true) in enumerate(zip(fold.amounts.T, fold.true.T, strict=True)):
         found, ends = Calibration.fit(fold.spectra, known).estimate(fold.unknowns)
         pls = chosen_pls(fold.spectra, known, inner).predict(fold.unknowns).ravel()
-        held = (ends[:, 0] <= true) & (true <= ends[:, 1])
-        for auto, other, holds in zip(found - true, pls - true, held, strict=True):
+        inside = (ends[:, 0] <= true) & (true <= ends[:, 1])
+        for auto, other, covered in zip(found - true, pls - true, inside, strict=True):
             facts = {"kind": fold.kind, "set": fold.number, "substance": substance}
-            rows.append(facts | {"auto": auto, "PLS": other, "holds": holds})
+            rows.append(facts | {"auto": auto, "PLS": other, "covered": covered})
     report(1)
     return rows
 
 
 def estimated_mixtures(fold: MixtureFold, report: Progress = silent) -> list[dict[str, object]]:
-    """Errors over the range by every method, and what the regions hold, of every amount."""
+    """Errors over the range by every method, and coverage of regions, of every amount."""
     start = perf_counter()
     calibration = MixtureCalibration.of(fold.spectra, fold.amounts)
     seconds = perf_counter() - start

@@ -53,7 +53,7 @@ def app(parameters: Parameters) -> str:
 
 
 def _counts(found: dict[str, Any]) -> dict[str, int]:
-    """What was counted and not timed: the same in every run, by which DVC knows of this one."""
+    """Counts alone, no times: the same in every run, by which DVC knows of this one."""
     return {name: value for name, value in found.items() if isinstance(value, int)}
 
 

@@ -54,7 +54,7 @@ def app(parameters: Parameters) -> str:
     rmse = {name: one.scores["rmse"] for name, one in classical.items()}
     best = BASELINES[int(first_smallest(np.array([rmse[name] for name in BASELINES])))]
     chosen = rmse.get(CHOSEN_BASELINE)
-    scores, held = ours.scores, ours.coverage
+    scores, coverage = ours.scores, ours.coverage
     content = {
         **scores,
         "baselines": {name: _without(classical[name].scores, "folds") for name in BASELINES},
@@ -62,8 +62,8 @@ def app(parameters: Parameters) -> str:
         "best_baseline_rmse": rmse[best],
         "chosen_baseline_rmse": chosen,
         "skill": None if chosen is None else skill(scores["rmse"], chosen),
-        "coverage": held,
-        "coverage90": held and held["90"]["all"],
+        "coverage": coverage,
+        "coverage90": coverage and coverage["90"]["all"],
         "estimation": estimated.summary(),
         "calibrations": {
             name: _without(asdict(one.concentrations), "q2") for name, one in calibrations.items()
@@ -90,14 +90,14 @@ def _without(scores: Mapping[str, Any], *keys: str) -> dict[str, Any]:
 
 def _summary(found: dict[str, Any]) -> dict[str, float | None]:
     """The few scores by which runs are compared: spectra, their 90% intervals, estimates."""
-    held = (found["coverage"] or {}).get("90", {})
+    coverage = (found["coverage"] or {}).get("90", {})
     estimated = found["estimation"]
     return {
         **{name: found[name] for name in ("q2", "pooled_r2", "interior_pooled_r2", "rmse")},
         "best_baseline_rmse": found["best_baseline_rmse"],
         "skill": found["skill"],
-        "coverage90_interior": held.get("interior"),
-        "coverage90_ends": held.get("ends"),
+        "coverage90_interior": coverage.get("interior"),
+        "coverage90_ends": coverage.get("ends"),
         "concentration_error": estimated.get("median_error_of_range"),
         "concentration_coverage90": estimated.get("coverage90"),
         "pls_error": found["calibrations"]["pls"]["median_error_of_range"],

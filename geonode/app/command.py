@@ -21,9 +21,9 @@ from geonode.terminal import tell
 def serve(
     port: Annotated[
         int | None,
-        typer.Option(min=1024, max=65535, help="Port of this machine.", show_default="a free one"),
+        typer.Option(min=1024, max=65535, help="Port on this machine.", show_default="a free one"),
     ] = None,
-    no_browser: Annotated[bool, typer.Option(help="Print the address only.")] = False,
+    no_browser: Annotated[bool, typer.Option(help="Print the address; open no browser.")] = False,
 ) -> None:
     """Calibrate and estimate in a browser, on a page that this machine serves to itself alone.
 

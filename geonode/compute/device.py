@@ -130,9 +130,9 @@ class Device:
                 device.synchronise()
             return device
         except (KeyError, ValueError) as error:
-            said = " ".join(f"{error!r:.80}".split())
+            reason = " ".join(f"{error!r:.80}".split())
             raise ArtifactError(
-                f"{path}: describes no device ({said}), expected what probe writes; run `dvc repro`"
+                f"{path}: describes no device ({reason}), expected a file of probe; run `dvc repro`"
             ) from error
 
 
@@ -156,7 +156,7 @@ def on_device(
 ) -> Float[Tensor, "*shape"]:
     """Tensor on a device from an array on the host.
 
-    It is cast before it is moved, as a device without float64 cannot hold a double.
+    It is cast before it is moved, as a device without float64 cannot store a double.
     """
     return torch.from_numpy(array).to(dtype).to(device)
 
@@ -196,14 +196,14 @@ def unless_out_of_memory(work: Callable[[], Value], instead: str) -> Value | Non
     """Result of a function; None if the GPU ran out of memory, which is freed then.
 
     Work is divided by the memory free at that time; other processes may take some of it later.
-    `instead` is what the log says of the fallback; `work` must not return None.
+    `instead` is the log line of the fallback; `work` must not return None.
     """
     try:
         return work()
     except torch.OutOfMemoryError as error:
         _LOG.warning("%s; %s", str(error).splitlines()[0], instead)
     if torch.cuda.is_initialized():
-        # outside of the except block, where the error no longer holds the arrays
+        # outside of the except block, where the error no longer keeps the arrays
         gc.collect()
         torch.cuda.empty_cache()
     return None

@@ -1,4 +1,4 @@
-"""What an engine is, and the one that runs tiles in this process.
+"""Protocol of engines, and the one that runs tiles in this process.
 
 A tile is an independent part of the work, such as the index of a grid, or models to train. A recipe
 returns the function of a tile. It is called once in every working process, which opens the common

@@ -46,7 +46,7 @@ def _rounding(library: Any, allowed: str) -> Iterator[None]:
 
 @cache
 def onednn_is_exact() -> bool:
-    """Whether oneDNN keeps single precision when allowed to round."""
+    """True if oneDNN keeps single precision when allowed to round."""
     if not _MKLDNN.is_available():
         return False
     generator = torch.Generator().manual_seed(0)

@@ -1,9 +1,9 @@
 """Threads: an operation takes one, and independent parts of the work take the cores.
 
 Matrices of a series are slower with several threads, the more so beside another job, and their last
-digits would depend on the number of cores. Commands and stages say so once, in the environment that
-torch and BLAS read at their import (`geonode.machine.ONE_THREAD`). What a program imports from
-`geonode` says so while it computes, by `one_thread`.
+digits would depend on the number of cores. Commands and stages set this once, in the environment
+that torch and BLAS read at their import (`geonode.machine.ONE_THREAD`). What a program imports from
+`geonode` sets it while it computes, by `one_thread`.
 """
 
 import os
@@ -75,7 +75,7 @@ def in_threads(
 
 
 def take_one_thread() -> None:
-    """From now on this thread, one of several, starts no more, nor do products of matrices in it.
+    """Let this thread, one of several, start no more, nor products of matrices in it.
 
     Until a thread has asked torch for its number, MKL takes that of the whole process there.
     """
@@ -84,7 +84,7 @@ def take_one_thread() -> None:
 
 
 def take_one_core() -> None:
-    """From now on this process takes one thread, as others use the other cores."""
+    """Let this process take one thread from now on, as others use the other cores."""
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
     _blas().limit(limits=1)

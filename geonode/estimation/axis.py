@@ -115,7 +115,7 @@ def own_values(series: Series, spectra: Spectra) -> Float[np.ndarray, "spectrum 
 
 
 def require_resolution(model: CalibrationModel, axis: Float[np.ndarray, "measured"]) -> None:
-    """Refuse an axis too coarse to tell the levels or the samples of a calibration apart.
+    """Refuse an axis too coarse to distinguish the levels or the samples of a calibration.
 
     Args:
         model: the calibration.

@@ -86,8 +86,8 @@ class Curve:
     novelty: Novelty  # residuals in other directions to expect
     offset: bool  # whether the mean over wavelengths is removed from every spectrum
     mass: Float[np.ndarray, "node"]
-    """Of every node, the posterior probability of more likely nodes below which the 90% set holds
-    it."""
+    """Of every node, the posterior probability of more likely nodes below which it is in the 90%
+    set."""
 
     def spectra(
         self, nodes: slice | Bool[np.ndarray, "node"]
@@ -207,7 +207,7 @@ def _covariance_at_knots(
     disagreement = rows.swapaxes(1, 2) @ rows
     if predicted.even is not None:
         # Of the directions of as many wavelengths as the prior was learned with: how densely an
-        # axis is sampled says nothing.
+        # axis is sampled is no information.
         even = predicted.even * basis.shape[1] / PRIOR_WAVELENGTHS
         disagreement = disagreement + even[:, None, None] * np.eye(directions)
     smallest = (SMALLEST_ERROR * float(np.ptp(training, axis=0).max())) ** 2

@@ -31,27 +31,27 @@ class Estimate:
     """Estimated amounts of one unknown spectrum."""
 
     name: str
-    """Of the spectrum in its file."""
+    """Name of the spectrum in its file."""
     amounts: list[float]
-    """Of every substance."""
+    """Amount of every substance."""
     sets: list[list[Ends]]
-    """Of every substance the parts of the set, ascending: one interval, or several."""
+    """Parts of the set of every substance, ascending: one interval, or several."""
     fits: bool
     """True if it may be a spectrum of those calibrated with; else its numbers mean nothing."""
     remark: str = ""
     """Warning to read before using the numbers."""
     alternatives: Sequence[float] = ()
-    """Of an ambiguous spectrum the amounts that are as likely; no single one stands for it."""
+    """Amounts of an ambiguous spectrum that are as likely; no single one stands for it."""
     p_value: float | None = None
     """Probability of a misfit at least as large, where a law of misfits is known."""
     uncorrected: Sequence[float] = ()
     """Amounts before a correction by standards; none where there is no correction."""
     standard_errors: Sequence[float] = ()
-    """Of every substance; infinite beyond what was calibrated, where none is known."""
+    """Standard error of every substance; infinite beyond the levels, where none is known."""
     determined: Sequence[bool] = ()
-    """Of every substance, whether its set says where in the calibrated range the amount is."""
+    """True for a substance whose set narrows the amount within the calibrated range."""
     by_geonode: "Estimate | None" = None
-    """Of one substance: what geonode finds, whatever method estimates; None: it takes no part."""
+    """Estimate by geonode, for one substance, whatever method estimates; None: without it."""
     dilution: float = 1.0
     """Factor that all amounts and errors were multiplied by."""
 
@@ -91,7 +91,7 @@ class Estimate:
         return self.fits and (not self.determined or self.determined[place])
 
     def contains(self, amounts: Iterable[float]) -> list[bool]:
-        """For every substance, true if a part of its set contains the amount."""
+        """True for a substance of whose set a part contains the amount."""
         each = zip(amounts, self.sets, strict=True)
         return [any(low <= one <= high for low, high in parts) for one, parts in each]
 
@@ -121,7 +121,7 @@ class CalibrationModel(Protocol):
 
     @property
     def sentence(self) -> str:
-        """How far off estimates are, and every warning."""
+        """Sentence on how far off estimates are, and every warning."""
 
     @property
     def is_sound(self) -> bool:
@@ -137,13 +137,13 @@ class CalibrationModel(Protocol):
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """For the record: what estimates, with its constants or where they stand."""
+        """Facts for the record: the method, with its constants or their place."""
 
     def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
         """Amounts of every substance, and the ends of their sets."""
 
     def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
-        """Estimates of spectra by name, with all that is to be told of each."""
+        """Estimates of spectra by name, with all that is to be reported of each."""
 
     def range_remark(self, estimate: Estimate) -> str | None:
         """Remark on an estimate beyond what was calibrated, or below limits; None for others."""

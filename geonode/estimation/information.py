@@ -84,7 +84,7 @@ class Information:
         return (self._whitened @ self.basis) ** 2
 
     def telling(self, low: float, high: float, count: int = 10) -> Int[np.ndarray, "place"]:
-        """Places of the wavelengths that tell most from `low` to `high`, the best first.
+        """Places of the most informative wavelengths from `low` to `high`, the best first.
 
         They are maxima along the axis, of which there may be fewer than `count`.
         """

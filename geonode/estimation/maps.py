@@ -52,7 +52,7 @@ COPIES_OF_TILE = (
 MISSING_VALUE = float(np.finfo(np.float16).min)
 """Value of a map where a spectrum is incomplete; readers that follow CF show NaN.
 
-Every format holds it, and no amount nor end of an interval comes near, as they may to -1.
+Every format contains it, and no amount nor end of an interval comes near, as they may to -1.
 """
 
 AMBIGUOUS, MISFIT, MISSING, OUTSIDE, UNDETERMINED = 1, 2, 4, 8, 16

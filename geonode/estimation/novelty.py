@@ -1,4 +1,4 @@
-"""How novel a spectrum may be: residuals of training spectra outside the span of the others."""
+"""Novelty that a spectrum may have: residuals of training spectra off the span of the others."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Pedestal of spectra: what they have in common and that says nothing about concentration.
+"""Pedestal of spectra: what they have in common and that depends on no concentration.
 
 A constant added to all spectra, or a wavelength at which they are all alike, must change no
 estimate. But a smoother with the mean function {c} expects no signal at concentration zero, and so
@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 QUIET = 1e-6
-"""Variance, relative to that of the bands, of a wavelength that says nothing."""
+"""Variance, relative to that of the bands, of an uninformative wavelength."""
 
 ALIKE = 1e-12
 """Largest difference of equal values, relative to the largest of the spectra."""

@@ -6,15 +6,15 @@ intervals; the mode of each is reported. The estimate is the most likely concent
 levels, unless these have less than `EVIDENCE` of the probability: predictions far beyond them are
 so unsure that almost any spectrum might be found there.
 
-The 90% set holds the concentrations of which few are more likely: those whose more likely ones have
-together less than `Curve.mass`. That bound is calibrated apart for concentrations between the
+The 90% set contains the concentrations of which few are more likely: those whose more likely ones
+have together less than `Curve.mass`. That bound is calibrated apart for concentrations between the
 levels and beyond. At another level it is that of `mass_of_level`.
 
 A spectrum that matches no concentration has a small p-value. It combines two tests by Fisher's
 method: the squared distance Q of the spectrum from the nearest point of the curve, and its residual
 in directions that no prediction has. Q / r (r directions) is compared with F with 2 and n / 2 + 1
-degrees of freedom for n training levels. On left-out levels of simulated series that law holds in
-the tail: Q is small where the errors happen to be along the curve, and large where a level is off.
+degrees of freedom for n training levels. On left-out levels of simulated series that law is right
+in the tail: Q is small where the errors happen to be along the curve, large where a level is off.
 
 Source: R. A. Fisher, Statistical Methods for Research Workers, 4th edition, Oliver & Boyd 1932,
 section 21.1.
@@ -60,7 +60,7 @@ class Estimates:
     modes: list[Pairs]
     """Most likely concentration of every interval of the set, with the probability of the
     interval, most probable first."""
-    sets: list[Pairs]  # intervals of the set, which is to hold the true concentration
+    sets: list[Pairs]  # intervals of the set, which is to contain the true concentration
     p_value: Float[np.ndarray, "spectrum"]
     """Probability of a misfit at least as large, for a spectrum of the series."""
 
@@ -324,7 +324,7 @@ def mass_of_level(mass: Float[np.ndarray, "*node"], level: float) -> Float[np.nd
 
     What is outside has the power k^`TAIL` of what is outside of those, with 0.1^k = 1 - level: for
     `TAIL` 1, masses of 0.9 would become the level. Of 1880 left-out levels of simulated series,
-    sets of 60, 80, 90, 95 and 99% hold .58, .78, .89, .94 and .98.
+    sets of 60, 80, 90, 95 and 99% contain .58, .78, .89, .94 and .98.
     """
     return 1 - (1 - mass) ** ((np.log(1 - level) / np.log(1 - COVERAGE)) ** TAIL)
 

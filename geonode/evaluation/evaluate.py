@@ -1,4 +1,4 @@
-"""The harness: what a method says of every level that it has not seen, and how good that is.
+"""The harness: answers of a method for every level that it has not seen, and their scores.
 
 A method predicts spectra of left-out levels, or estimates their concentrations, or both. Stages and
 commands differ in the methods and series that they evaluate; scores and tables are the same.
@@ -140,7 +140,7 @@ class Evaluation:
 
     series: Series
     spectra: SpectraAtLevels | None = None
-    """Predicted spectra; None: it predicts none, or as follows says nothing."""
+    """Predicted spectra; None: it predicts none."""
     half_width: Float[np.ndarray, "probability level wavelength"] | None = None
     """Half the width of their intervals of `PROBABILITIES`."""
     band: tuple[str, SpectraAtLevels] | None = None
@@ -203,14 +203,14 @@ class Evaluation:
 
     @property
     def row(self) -> dict[str, float | None]:
-        """Scores as a row of the table; what the method says nothing about is not in it.
+        """Scores as a row of the table, without those of what the method does not give.
 
         Returns:
             `rmse`, `q2`, `mean_r2`, `pooled_r2` and `interior_pooled_r2` as of `SeriesScores`;
             `coverage90`, `coverage90_interior` and `coverage90_ends`: the share of measured points
             in the 90% intervals; `concentration_error` and `concentration_rmsep`: median and root
             mean squared error of the estimates, as shares of the range of the levels;
-            `concentration_coverage90` and so on: the share of 90% sets that hold the true level.
+            `concentration_coverage90` and so on: the share of 90% sets that contain the true level.
         """
         row: dict[str, float | None] = {}
         if self.spectra is not None:
@@ -286,7 +286,7 @@ def by_kind(model: SpectralModel, found: dict[str, Evaluation]) -> dict[str, dic
 
 @dataclass(frozen=True)
 class Learned:
-    """Geonode as `parameters` say, learned on the series; read from the store if it was before."""
+    """Geonode by `parameters`, learned on the series, or read from the store if it was before."""
 
     parameters: Parameters  # the blocks `metric`, `inner` and `decoders` are used
     device: Device

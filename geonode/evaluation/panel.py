@@ -94,7 +94,7 @@ class Panel:
 
     @property
     def batched(self) -> bool:
-        """Whether a GPU with double precision has nothing to train, and so computes posteriors."""
+        """True if a GPU with double precision has nothing to train, and so computes posteriors."""
         trained = SpectralModel.steps(FEWEST_LEVELS, self.parameters, self.device)
         return self.device.kind == "cuda" and not trained
 

@@ -166,22 +166,22 @@ def interval_coverage(
     error = np.abs(predicted - measured)
     found: dict[str, Coverage] = {}
     for probability, widths in zip(PROBABILITIES, half_width, strict=True):
-        held = (error <= widths).mean(axis=1)
+        covered = (error <= widths).mean(axis=1)
         found[f"{100 * probability:g}"] = {
-            "all": float(held.mean()),
-            "interior": float(held[1:-1].mean()),
-            "ends": float(held[[0, -1]].mean()),
+            "all": float(covered.mean()),
+            "interior": float(covered[1:-1].mean()),
+            "ends": float(covered[[0, -1]].mean()),
             "half_width": float(widths.mean()),
         }
     return found
 
 
 def shares(name: str, held: Bool[np.ndarray, "level"]) -> dict[str, float]:
-    """Share of the levels whose 90% sets hold them: of all, between the ends, and at the ends.
+    """Share of the levels that their 90% sets contain: of all, between the ends, and at the ends.
 
     Args:
         name: prefix of the keys `coverage90`, `coverage90_interior` and `coverage90_ends`.
-        held: whether the set of a level holds it, levels ascending.
+        held: true where the set of a level contains it, levels ascending.
     """
     parts = {"": held, "_interior": held[1:-1], "_ends": held[[0, -1]]}
     return {f"{name}coverage90{key}": float(part.mean()) for key, part in parts.items()}
@@ -203,7 +203,7 @@ def _variances(spectra: SpectraAtLevels) -> Float[np.ndarray, "level"]:
 
 
 def _is_faint(measured: SpectraAtLevels) -> Bool[np.ndarray, "level"]:
-    """Whether a spectrum varies too little, compared with the others, for scores of its shape."""
+    """True where a spectrum varies too little beside the others for scores of its shape."""
     variance = _variances(measured)
     others = (variance.sum() - variance) / max(len(variance) - 1, 1)
     return (variance == 0) | (variance < FAINT * others)

@@ -101,7 +101,7 @@ class _Quartic(NamedTuple):
     def of(
         cls, value: tuple[Tensor, Tensor], slope: tuple[Tensor, Tensor], width: Tensor
     ) -> "_Quartic":
-        """From f and f', each at both ends of the cell."""
+        """Quartic from f and f', each at both ends of the cell."""
         v0, v1 = (part * width for part in value)
         a0, a1 = (part * width**2 for part in slope)
         return cls(v0, a0 / 2, (v1 - v0) - (2 * a0 + a1) / 3, (v0 - v1) / 2 + (a0 + a1) / 4)

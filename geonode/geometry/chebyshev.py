@@ -2,7 +2,7 @@
 
 The network is analytic, so its expansion converges geometrically. The grid is then two small matrix
 products, and the Christoffel symbol comes from the derivative of the same polynomials, which is
-exact for the expansion. The decay of the coefficients says when to stop.
+exact for the expansion. The decay of the coefficients decides when to stop.
 
 Source: L. N. Trefethen, Approximation Theory and Approximation Practice, SIAM 2013, chapters 3, 4
 and 8; the stopping rule is that of J. L. Aurentz and L. N. Trefethen, Chopping a Chebyshev
@@ -118,7 +118,7 @@ def expand(
         if max(tails) <= tolerance:
             if error <= SLACK * tolerance:
                 return coefficients, calls
-            tails = [error, error]  # the coefficients do not tell which axis is to blame
+            tails = [error, error]  # the coefficients do not show which axis is to blame
         for axis, tail in enumerate(tails):
             if tail > tolerance:
                 if degrees[axis] == largest_degree:

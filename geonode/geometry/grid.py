@@ -1,6 +1,6 @@
 """The grid of Christoffel symbols: what the geodesics are computed from.
 
-A grid holds ln sqrt(g) and G = d ln sqrt(g) / dx at concentration nodes for every wavelength of
+A grid contains ln sqrt(g) and G = d ln sqrt(g) / dx at concentration nodes for every wavelength of
 the series. Nodes need not be evenly spaced. Values and exact derivatives together make a lookup a
 Hermite interpolation.
 """
@@ -80,7 +80,7 @@ class _Cells(NamedTuple):
     """Index of the first node."""
     columns: Int[Tensor, "row 1"]  # wavelengths that are read
     width: Float[Tensor, "#row point"]
-    """From the first node to the second."""
+    """Distance from the first node to the second."""
     fraction: Float[Tensor, "#row point"]
     """Place of the point in the cell."""
 

@@ -63,7 +63,7 @@ class LearnedMetrics:
         found = () if self.inner is None else self.inner.left_out
         if found != left_out:
             raise ArtifactError(
-                f"{path}: holds metrics of {len(found)} inner folds, expected those of the "
+                f"{path}: contains metrics of {len(found)} inner folds, expected those of the "
                 f"{len(left_out)} that the block inner of the parameters asks for; run `dvc repro`"
             )
 
@@ -89,7 +89,7 @@ class LearnedMetrics:
         """Read what `write` wrote.
 
         Raises:
-            MissingArtifactError, CorruptArtifactError: there is none, it is damaged, or it holds
+            MissingArtifactError, CorruptArtifactError: there is none, it is damaged, or it contains
                 no metrics.
         """
         tensors, metadata = read_weights(path)
@@ -97,9 +97,9 @@ class LearnedMetrics:
             inner = _from_tensors("inner", tensors, metadata) if "inner" in metadata else None
             return replace(_from_tensors("metric", tensors, metadata), inner=inner)
         except KeyError as error:
-            raise CorruptArtifactError(path, f"holds no metrics: {error} is absent") from error
+            raise CorruptArtifactError(path, f"contains no metrics: {error} is absent") from error
         except (TypeError, ValueError) as error:
-            raise CorruptArtifactError(path, f"holds no metrics: {error}") from error
+            raise CorruptArtifactError(path, f"contains no metrics: {error}") from error
 
 
 def _from_tensors(

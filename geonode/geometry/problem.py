@@ -60,5 +60,5 @@ class Solution:
 def converged(
     v0: Float[Tensor, "*rows"], residual: Float[Tensor, "*rows"], tolerance: float
 ) -> Bool[Tensor, "*rows"]:
-    """Whether rows have converged: not with a residual or a velocity that is not finite."""
+    """True where rows have converged; residuals and velocities that are not finite have not."""
     return (residual.abs() <= tolerance) & torch.isfinite(v0)

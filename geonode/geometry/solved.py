@@ -2,8 +2,8 @@
 
 Solved is what is read. Path features of every (member, fold) are what decoders are trained on, at
 their wavelengths. First velocities, residuals, status and trajectories are for people: those of the
-metrics of all levels, at every wavelength, of which `geonode geodesic` tells any and the page draws
-a few.
+metrics of all levels, at every wavelength, of which `geonode geodesic` prints any and the page
+draws a few.
 """
 
 import math
@@ -104,7 +104,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Geodesics:
-    """What is solved: every ordered pair of levels.
+    """Geodesics to be solved: every ordered pair of levels.
 
     Of the metrics of all levels at every wavelength, of the others at those of path decoders, if
     there are any. First velocities are those of the method, and path features and trajectories
@@ -232,7 +232,7 @@ class _Solver:
         self._metric = learned.metric(device.reference)
 
     def __call__(self, model: int, report: Progress) -> Summary:
-        """Solve all geodesics of a model, as many wavelengths at once as the memory holds."""
+        """Solve all geodesics of a model, as many wavelengths at once as fit into memory."""
         parameters, index = self._wanted.parameters, self._wanted.learned.index(model)
         whole = index[1] == len(self._wanted.learned.charts) - 1
         chosen = np.arange(0) if self._wanted.chosen is None else self._wanted.chosen
@@ -316,7 +316,7 @@ def read_features(
     )
     if not np.array_equal(artifact["training"], series.axis[chosen]):
         raise ArtifactError(
-            f"{path}: holds features at other wavelengths than those of the decoders; run "
+            f"{path}: contains features at other wavelengths than those of the decoders; run "
             "`dvc repro`"
         )
     return artifact["features"]

@@ -73,7 +73,7 @@ class TrainablePerceptron(Perceptron):
 
     @property
     def has_kernels(self) -> bool:
-        """Whether both passes are kernels of this package."""
+        """True if both passes are kernels of this package."""
         return (
             usable(self.joined.device)
             and self.joined.dtype == torch.float32
@@ -81,14 +81,14 @@ class TrainablePerceptron(Perceptron):
         )
 
     def workspace(self, name: str, layer: int, rows: int) -> Float[Tensor, "model row unit"]:
-        """Memory for what a name says of the units of a hidden layer."""
+        """Memory of a name for the units of a hidden layer."""
         weight = self.weights[layer]
         shape = (len(weight), rows, weight.shape[2])
-        held = self._memory.get((name, layer))
-        if held is None or held.shape != shape:
-            held = torch.empty(shape, device=weight.device, dtype=self.products)
-            self._memory[name, layer] = held
-        return held
+        memory = self._memory.get((name, layer))
+        if memory is None or memory.shape != shape:
+            memory = torch.empty(shape, device=weight.device, dtype=self.products)
+            self._memory[name, layer] = memory
+        return memory
 
 
 def _views(joined: Tensor, shapes: list[torch.Size]) -> tuple[Tensor, ...]:
@@ -195,7 +195,7 @@ def layer_product(
 
 
 def _tanh_(values: Tensor) -> Tensor:
-    """Hyperbolic tangent in place; `tanh_of_half_` says why it is computed so."""
+    """Hyperbolic tangent in place; `tanh_of_half_` explains why it is computed so."""
     if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
         return values.tanh_()
     return tanh_of_half_(values.mul_(2))

@@ -1,7 +1,7 @@
 """The published method: folds, training, metric learning, path decoders, blend.
 
 From parameters to weights: `metric_learning.learn` and `blend.fit_blend` train over the folds of a
-run (`context`, `folds`). An objective says what is trained (`end_to_end.EndToEnd` for metrics,
+run (`context`, `folds`). An objective defines what is trained (`end_to_end.EndToEnd` for metrics,
 `path_decoder.PathDecoding` for decoders). `objective.fit` divides the models into batches
 (`batches`) and trains each (`trainer`, with `adam` and `checkpoint`).
 

@@ -2,7 +2,7 @@
 
 A model is a (member, fold). Models with equally many training pairs are stacked along a leading
 dimension and trained by one program. An accelerator takes all of them at once. On a CPU a batch
-holds a few, whose activations fit into the cache; each core trains a batch of its own with one
+contains a few, whose activations fit into the cache; each core trains a batch of its own with one
 thread, so that the number of cores changes the time but not a bit of the result.
 
 Memory is counted from the arrays that are alive in a step. Every hidden unit stores two numbers per

@@ -86,7 +86,7 @@ class Blend:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether predictions have intervals."""
+        """True if predictions have intervals."""
         return "posterior" in self.decoders
 
     def only(self, kind: str) -> "Blend":
@@ -141,7 +141,7 @@ class Blend:
         """Read an artifact of `write`; `place` computes the posterior, in double precision.
 
         Raises:
-            MissingArtifactError, CorruptArtifactError: the file is missing, damaged, or holds no
+            MissingArtifactError, CorruptArtifactError: the file is missing, damaged, or contains no
                 decoders.
         """
         tensors, metadata = read_weights(path)
@@ -163,9 +163,9 @@ class Blend:
                 raise ValueError(f"weights of shape {weights.shape} for {len(decoders)} kinds")
             return cls(decoders, weights, tensors["training"].numpy())
         except KeyError as error:
-            raise CorruptArtifactError(path, f"holds no decoders: {error} is absent") from error
+            raise CorruptArtifactError(path, f"contains no decoders: {error} is absent") from error
         except (TypeError, ValueError) as error:
-            raise CorruptArtifactError(path, f"holds no decoders: {error}") from error
+            raise CorruptArtifactError(path, f"contains no decoders: {error}") from error
 
 
 def training_steps(parameters: DecodersParameters, runs: NestedRuns) -> int:
@@ -178,7 +178,7 @@ def training_steps(parameters: DecodersParameters, runs: NestedRuns) -> int:
 
 
 def _needs_inner_folds(kinds: Collection[str], levels: int) -> bool:
-    """Whether inner folds are used, for weights of several kinds."""
+    """True if inner folds are used, for weights of several kinds."""
     return len(kinds) > 1 and levels >= FEWEST_TO_WEIGH
 
 

@@ -91,7 +91,7 @@ def open_checkpoints(
 
     Raises:
         CorruptArtifactError: the checkpoint of a batch is damaged.
-        TrainingError: the folder holds checkpoints of another training; the message names the
+        TrainingError: the folder contains checkpoints of another training; the message names the
             difference.
         ArtifactError: a checkpoint cannot be read.
     """

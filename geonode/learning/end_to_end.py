@@ -103,7 +103,7 @@ class PreparedMetrics(Prepared):
     targets: Float[Tensor, "model pair training"]  # signals that the decoders are to give
     parameters: MetricParameters  # the block `metric` of the parameters
     scale: FeatureScale = field(init=False)
-    """Of the features by the first metrics, also where a training goes on."""
+    """Scale of the features by the first metrics, also where a training goes on."""
 
     def __post_init__(self) -> None:
         with torch.no_grad():

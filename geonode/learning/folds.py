@@ -43,7 +43,7 @@ class Fold:
         return self.left_out or (self.levels,)
 
     def is_inside(self, level: int) -> bool:
-        """Whether a level is between the training levels."""
+        """True if a level is between the training levels."""
         return self.training[0] < level < self.training[-1]
 
     def spans(
@@ -51,7 +51,7 @@ class Fold:
         levels: Float[np.ndarray, "level"],
         concentrations: Float[np.ndarray, "target"],
     ) -> Bool[np.ndarray, "target"]:
-        """Whether concentrations are between the training levels, ends included."""
+        """True where concentrations are between the training levels, ends included."""
         training = levels[self.training]
         return (training[0] <= concentrations) & (concentrations <= training[-1])
 

@@ -43,7 +43,7 @@ class PathDecoders(Decoders):
     network: Perceptron  # decoders in the order (member, fold)
     features: FeatureScale  # feature scales in the same order
     matrix: Float[Tensor, "fold output wavelength"]
-    """From the outputs of the decoders of a fold to a spectrum without the offset."""
+    """Matrix from the outputs of the decoders of a fold to a spectrum without the offset."""
     offset: Float[Tensor, "fold wavelength"]  # offset of the spectra
 
     @property

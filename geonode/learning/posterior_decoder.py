@@ -35,10 +35,10 @@ class FoldPosterior(NamedTuple):
     factors: Float[np.ndarray, "target level level"]
     even: Float[np.ndarray, "target"]
     sqrt_metric: Float[np.ndarray, "2 target"]
-    """Of the fold, as of `PosteriorPrediction`."""
+    """Predictions of the fold, as of `PosteriorPrediction`."""
     residuals: Float[np.ndarray, "level level"]
     square: Float[np.ndarray, "level"]
-    """Of the fold, as of `MetricPosterior.left_out_residuals`."""
+    """Residuals of the fold, as of `MetricPosterior.left_out_residuals`."""
 
     def predicted(self, series: Series, fold: Fold, prior: Prior) -> Predicted:
         """Predictions for the fold of the series that it was computed of."""

@@ -46,7 +46,7 @@ class Predicted:
     """Mean and standard deviation of sqrt(g) at the targets under the posterior over metrics (per
     unit of concentration); None without one."""
     residuals: Residuals | None = None
-    """Of the training levels under the posterior over metrics; None without one."""
+    """Residuals of the training levels under the posterior over metrics; None without one."""
 
     @property
     def deviation(self) -> Float[np.ndarray, "target wavelength"]:

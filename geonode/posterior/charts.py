@@ -33,8 +33,8 @@ class Positions(NamedTuple):
     levels: Float[Tensor, "fold chart level"]  # scaled to -1 and 1 at the ends
     targets: Float[Tensor, "fold chart target"]  # outside of [-1, 1] beyond the training levels
     valid: Bool[Tensor, "fold chart target"]
-    """Whether all levels and the target are in the domain of the chart, as zero is not in that of
-    the logarithm."""
+    """True where all levels and the target are in the domain of the chart, as zero is not in that
+    of the logarithm."""
 
 
 def positions(

@@ -66,7 +66,7 @@ class Evidence(NamedTuple):
 
     @property
     def valid(self) -> Bool[Tensor, "row smoother"]:
-        """Whether the target is in the domain of the chart of a smoother."""
+        """True where a target is in the domain of the chart of a smoother."""
         return torch.isfinite(self.initial)
 
 

@@ -97,7 +97,7 @@ def read_prior(path: Path) -> Prior:
         calibrated = {name: tensors[name].numpy() for name in CALIBRATED}
         return Prior(rule.eval(), **calibrated, provenance=provenance)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise CorruptArtifactError(path, f"holds no prior ({error!r:.80})") from error
+        raise CorruptArtifactError(path, f"contains no prior ({error!r:.80})") from error
 
 
 @cache

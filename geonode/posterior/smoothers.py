@@ -62,7 +62,7 @@ class Description(NamedTuple):
 
     @property
     def has_constant(self) -> Bool[Tensor, "smoother"]:
-        """Whether the mean function has a constant term, so that weights add up to one."""
+        """True where the mean function has a constant term, so that weights add up to one."""
         return torch.tensor(["1" in terms for terms in SMOOTHER_MEANS], device=self.mean.device)[
             self.mean
         ]
@@ -104,7 +104,7 @@ class AtTargets(NamedTuple):
     variance: Float[Tensor, "fold target smoother"]
     """Variance of the predicted mean, relative to that of the process."""
     valid: Bool[Tensor, "fold target smoother"]
-    """Whether the target is in the domain of the chart of a smoother."""
+    """True where the target is in the domain of the chart of a smoother."""
     positions: Positions  # positions of levels and targets on every chart
 
 
@@ -126,7 +126,7 @@ class _Columns(NamedTuple):
     def orthonormal(
         self, values: Float[Tensor, "fold function any kernel"]
     ) -> Float[Tensor, "fold function any kernel"]:
-        """What is linear in all R h, for the orthonormal q instead."""
+        """Values linear in all R h, for the orthonormal q instead."""
         one = values[:, :1] / self.norm[:, :1]
         return (values - self.overlap * one) / self.norm
 
@@ -224,7 +224,7 @@ def by_means(
     of_kernels: Float[Tensor, "fold *rest kernel"],
     of_functions: Float[Tensor, "fold function *rest kernel"],
 ) -> Float[Tensor, "fold *rest smoother"]:
-    """What every smoother has of its kernel, and of the functions of its mean, added up."""
+    """Sum of what every smoother has of its kernel and of the functions of its mean."""
     parts = []
     for functions, size in zip(FUNCTIONS, PARTS, strict=True):
         found = sum((of_functions[:, one] for one in functions), of_kernels)

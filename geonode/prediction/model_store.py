@@ -1,9 +1,9 @@
 """Cache of learned models, so that a series that was learned is never learned again.
 
 An entry is a folder named by the SHA-256 of all that decides a model: the bytes of the spectra and
-levels, the parameters, the device, torch, and the code of this package. It holds the artifacts of
-metrics and decoders and appears by an atomic rename, so that processes may share a store. A damaged
-entry is learned anew, and one that cannot be written is not kept.
+levels, the parameters, the device, torch, and the code of this package. It contains the artifacts
+of metrics and decoders and appears by an atomic rename, so that processes may share a store. A
+damaged entry is learned anew, and one that cannot be written is not kept.
 """
 
 import dataclasses

@@ -38,7 +38,7 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
     others = [amount.header for amount in sheet.amounts if amount is not chosen]
     sheet = sheet.apart([at for at in places if not chosen.known[at]], name)
     called = target or role(chosen.header) == "concentration" or is_marked_amount(chosen.header)
-    notes = () if called else (f"column {chosen.header!r} is taken for the concentrations",)
+    notes = () if called else (f"column {chosen.header!r} is interpreted as the concentrations",)
     skipped = (f"columns {', '.join(others)}",) if others else ()
     return replace(
         sheet,

@@ -46,7 +46,7 @@ def factors_of(path: Path) -> dict[str, float]:
             factor = factor_of(text) if text else 1.0
             name = plain_name(cells[0])
             if not factor or name in factors:
-                said = f"{text!r}, expected a number" if not factor else f"{name!r} again"
-                raise SpectraError(f"row {row}: found {said}")
+                fault = f"{text!r}, expected a number" if not factor else f"{name!r} again"
+                raise SpectraError(f"row {row}: found {fault}")
             factors[name] = factor
         return factors

@@ -3,7 +3,7 @@
 Bytes become cells (`Cells`) or named spectra (`Sheet`), cells become named spectra by their layout,
 and a series takes the names for concentrations, where `30__r2` is a further scan of level 30;
 `read_spectra` leaves them names. Readers are registered by extension in `FORMATS`; a
-folder holds one spectrum in each file. Messages count rows from 1, header included, as an editor
+folder contains one spectrum in each file. Messages count rows from 1, header included, as an editor
 shows them.
 """
 
@@ -48,7 +48,7 @@ FORMATS: dict[str, Callable[[Path], Cells | Sheet]] = {
     ".zarr": read_zarr,
     ".nc": read_netcdf,
 }
-"""Readers by extension, of cells or of formats that say which way their spectra run."""
+"""Readers by extension, of cells or of formats that state which way their spectra run."""
 
 SUFFIXES = tuple(FORMATS)
 
@@ -62,7 +62,7 @@ NO_READER = {
         "export it in the program of the instrument, as JCAMP-DX, or as text in two columns",
     ),
 }
-"""What to do with files of formats that are not read, by ending."""
+"""Advice on files of formats that are not read, by ending."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class Choices:
     """Second table, of names and concentrations; None, or a table without rows: the names
     say them."""
     replicates: RenamedColumns = "ask"
-    """What `20.1` beside `20` is."""
+    """Reading of `20.1` beside `20`: a scan, a level, or a question."""
     target: str | None = None
-    """Which amount to take, where the table or the second one gives several."""
+    """Amount to take, where the table or the second one gives several."""
 
 
 UNCHOSEN = Choices()
@@ -156,7 +156,7 @@ def read_known(
         The spectra, by ascending concentration; the concentrations; their unit if the file has it.
 
     Raises:
-        SpectraError: the file cannot be read, or says no concentrations.
+        SpectraError: the file cannot be read, or gives no concentrations.
     """
     with errors_naming(path):
         sheet = read_known_sheet(path, choices)
@@ -216,8 +216,8 @@ def read_known_sheet(path: Path, choices: Choices) -> Sheet:
     beside = called if second == path else None
     sheet = read_sheet(path, asked, sheet_name=choices.sheet, apart=second, beside=beside)
     if table is not None and second is not None:
-        said = f"{second.name}, sheet {called!r}" if called else second.name
-        sheet = named_by_amount(with_second_table(sheet, table, said, SUFFIXES), choices.target)
+        place = f"{second.name}, sheet {called!r}" if called else second.name
+        sheet = named_by_amount(with_second_table(sheet, table, place, SUFFIXES), choices.target)
     if not sheet.sure_amounts:
         return unknown_apart(sheet)
     unknown = [at for at, known in enumerate(sheet.known_amounts) if not any(known)]
@@ -256,8 +256,8 @@ def read_sheet(
         path: a file of any known format.
         asked: what the spectra are read for.
         sheet_name: sheet of a workbook; None: the only one that is not empty.
-        apart: a file of the folder that holds no spectrum.
-        beside: a sheet of the workbook that holds no spectrum.
+        apart: a file of the folder that contains no spectrum.
+        beside: a sheet of the workbook that contains no spectrum.
 
     Raises:
         SpectraError: the format is unknown, or the file does not keep to it.
@@ -299,7 +299,7 @@ def _name_and_ending(path: Path) -> tuple[str, str]:
 
 
 def _way_out(suffix: str) -> str | None:
-    """What to do with a file of an ending that is not read; Bruker's are numbered."""
+    """Advice on a file of an ending that is not read; Bruker's are numbered."""
     return NO_READER[".opus"] if suffix[1:].isdigit() else NO_READER.get(suffix)
 
 
@@ -341,7 +341,7 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
 
 
 def _one_of_folder(file: Path, column: str | None) -> Sheet:
-    """The spectrum of a file, called like the file; of JCAMP-DX all, called as the file says."""
+    """The spectrum of a file, called like the file; of JCAMP-DX all, called as in the file."""
     if _name_and_ending(file)[1] in JCAMP_SUFFIXES:
         sheet = read_sheet(file, Asked())
         places = [f"{file.name}, {place}" for place in sheet.name_places]

@@ -1,7 +1,7 @@
 """Folder of series: one file each, with optional parameters of its own next to it.
 
 Every file of a known format is a series, except texts with the endings that notes have (`TEXTS`);
-what is left out is said. Beside
+what is left out is reported. Beside
 `NAME.csv` or `NAME.xlsx` there may be a `NAME.yaml` with those values of the block `spectra` that
 differ from the common ones, such as `chart: log` or `window: [220, 800]`. A second table of
 concentrations is never common.
@@ -27,7 +27,7 @@ def parameters_of_folder(folder: Path, common: SpectraParameters) -> dict[str, S
     """The block `spectra` of every series of a folder, by the name of its file.
 
     Raises:
-        SpectraError: the folder does not exist, or holds no file of spectra or two of one name.
+        SpectraError: the folder does not exist, or contains no file of spectra or two of one name.
         ParameterError: a file of parameters cannot be read, or a value in it is wrong.
     """
     known = [suffix for suffix in SUFFIXES if suffix not in TEXTS]
@@ -40,8 +40,8 @@ def parameters_of_folder(folder: Path, common: SpectraParameters) -> dict[str, S
     if files and left:
         _LOG.warning("%s: left out %s", printable(str(folder)), printable(", ".join(left[:10])))
     if not files:
-        said = f"no file *{', *'.join(known)}" if there else "no such folder"
-        raise SpectraError(f"{folder}: found {said}, expected a folder of series")
+        fault = f"no file *{', *'.join(known)}" if there else "no such folder"
+        raise SpectraError(f"{folder}: found {fault}, expected a folder of series")
     for one, other in pairwise(sorted(files, key=lambda file: file.stem)):
         if one.stem == other.stem:
             raise SpectraError(

@@ -41,7 +41,7 @@ HEADERS_OF_ROLE: dict[Role, set[str]] = {
     "replicate": {"replicate", "replicates", "rep", "repeat", "scan", "scans"},
     "other": {"sample", "samples", "sample name", "name", "id", "spectrum", "spectra", "label"},
 }
-"""Headers by role; others are of names that say nothing about concentrations."""
+"""Headers by role; others are of names that reveal nothing about concentrations."""
 
 _NAMES_OF_SAMPLES = re.compile(
     r"(?:(?:sample|specimen|spectrum|test|vial|tube|proben?|file) ?)?(?:id|nr|nummer|code|key)[.#]?"
@@ -116,9 +116,9 @@ class NamedLevel(NamedTuple):
     scan: int
     """Number in the mark of the scan, which only orders those of a level; 0 without one."""
     unit: str | None
-    """As the name gives it."""
+    """Unit, as the name gives it."""
     label: str | None = None
-    """What stands before it, such as "as" of "As_5ppb"; None where the name is no more than
+    """Text before it, such as "as" of "As_5ppb"; None where the name is no more than
     a concentration."""
 
 
@@ -169,7 +169,7 @@ def amount_name(header: str) -> str:
 
 
 def is_marked_amount(header: str) -> bool:
-    """Whether a header is that of an amount, as `y_protein` is."""
+    """True where a header is that of an amount, as `y_protein` is."""
     return len(header) > 2 and header[:2].lower() in ("y_", "y.", "y:")
 
 
@@ -225,7 +225,7 @@ def labelled_level(name: str) -> NamedLevel | None:
 
 
 def has_concentration(name: str) -> bool:
-    """Whether a number with a unit of concentrations stands somewhere in a name."""
+    """True where a number with a unit of concentrations stands somewhere in a name."""
     behind = re.search(rf"[0-9][\s_]*[(\[]?(?:{CONCENTRATION_UNIT})(?![A-Za-z])", name)
     return bool(behind or _UNIT_BEFORE.search(name))
 
@@ -254,7 +254,7 @@ def with_point(text: str) -> str:
 
 
 def same_unit(one: str, other: str) -> bool:
-    """Whether two spellings are of one unit, as µM, uM and µmol/L are; nothing is converted."""
+    """True where two spellings are of one unit, as µM, uM and µmol/L are; nothing is converted."""
     return _plain_unit(one) == _plain_unit(other)
 
 

@@ -32,15 +32,15 @@ class Inspection:
     """A file of a series as it was understood."""
 
     parameters: SpectraParameters
-    """By which it was read."""
+    """Parameters by which it was read."""
     sheet: Sheet
     """Its spectra."""
     table: SpectraTable
     """The series that they are."""
     doubts: list[str]
-    """What a reader should know, and what is possible and hardly meant (`sense.doubts`)."""
+    """Remarks for a reader, and what is possible and hardly meant (`sense.doubts`)."""
     noise: float
-    """As `noise_along_the_axis`."""
+    """Noise by `noise_along_the_axis`."""
 
     @classmethod
     def of(cls, sheet: Sheet, parameters: SpectraParameters) -> "Inspection":
@@ -134,7 +134,7 @@ def facts_of_file(
     axis: Float[np.ndarray, "wavelength"],
     masked: Float[np.ndarray, "masked"],
 ) -> dict[str, Any]:
-    """How a file was understood, as plain numbers, texts and lists.
+    """Facts of a file as it was understood: plain numbers, texts and lists.
 
     Args:
         parameters: by which it was read.
@@ -161,7 +161,7 @@ def facts_of_file(
 
 
 def in_lines(found: dict[str, Any], facts: dict[str, str]) -> list[str]:
-    """Lines of what `facts_of_file` says, of further facts, and of the layouts."""
+    """Lines of `facts_of_file`, of further facts, and of the layouts."""
     (low, high), unit = found["axis_range"], found["axis_unit"]
     every = {
         "file": found["source"],

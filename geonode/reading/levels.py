@@ -26,7 +26,7 @@ RenamedColumns = Literal["ask", "marks", "levels"]
 """Meaning of `20.1` beside `20`: asked about, a further scan of 20, or a level of its own."""
 
 SECOND_TABLE = "give concentrations in a second table (spectra.concentrations)"
-"""What to do where names are no concentrations."""
+"""Advice where names are no concentrations."""
 
 _BLANK = re.compile("bl(?:an|n)?[kc]|zero|solvent|water|buffer|control|^ref|leer|null", re.I)
 _NATURAL = re.compile(
@@ -133,7 +133,7 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[NamedLevel]:
 
 
 def common_unit(place: str, unit: str | None, other: str | None) -> str | None:
-    """The unit of concentrations, of which each tells its own, or nothing.
+    """The unit of concentrations, of which each gives its own, or nothing.
 
     Raises:
         SpectraError: they are in two units.
@@ -184,7 +184,7 @@ def unknown_apart(sheet: Sheet) -> Sheet:
 
 
 def _is_name_alone(name: str) -> bool:
-    """Whether a name can be no concentration that is meant, nor the header of a column."""
+    """True where a name can be no concentration that is meant, nor the header of a column."""
     is_header = role(name) not in (None, "other") or is_marked_amount(name)
     is_blank = name.lower() in EMPTY or _BLANK.search(_NATURAL.sub("", name))
     says_more = is_header or is_blank or _DATE.fullmatch(name) or has_concentration(name)

@@ -37,7 +37,7 @@ CODES = np.array(
 """Sizes of numbers by which programs mark a missing value."""
 
 CODES_APART = 10.0
-"""Ratio to the largest other value of its sign beyond which such a number is taken for a code."""
+"""Ratio to the largest other value of its sign beyond which such a number counts as a code."""
 
 STRAY = 10.0
 """Ratio to the median distance of levels from the line between their neighbours."""
@@ -127,8 +127,8 @@ def _codes(sheet: Sheet) -> tuple[list[str], Sheet]:
     low, high = others.min(initial=0.0), others.max(initial=0.0)
     codes &= (values > CODES_APART * high) | (values < CODES_APART * low)
     shown = ", ".join(f"{value:.10g}" for value in np.unique(values[codes])[:CELLS_NAMED])
-    said = f"values of {shown}, which often mean that one is missing (empty the cell if so)"
-    cells = _named_cells(sheet, np.argwhere(codes), said)
+    doubt = f"values of {shown}, which often mean that one is missing (empty the cell if so)"
+    cells = _named_cells(sheet, np.argwhere(codes), doubt)
     return [*cells], replace(sheet, values=np.where(codes, np.nan, values))
 
 
@@ -142,8 +142,8 @@ def _far(sheet: Sheet) -> Iterator[str]:
         usual = upper[gaps[0]]
         far = sizes > usual
         far &= far.mean(axis=1, keepdims=True) < 0.5
-        said = f"values of more than {FAR_RATIO:g} times the largest of the others, {usual:.3g}"
-        yield from _named_cells(sheet, np.argwhere(far), said)
+        doubt = f"values of more than {FAR_RATIO:g} times the largest of the others, {usual:.3g}"
+        yield from _named_cells(sheet, np.argwhere(far), doubt)
 
 
 def _named_cells(sheet: Sheet, places: Int[np.ndarray, "cell 2"], what: str) -> Iterator[str]:
@@ -273,7 +273,7 @@ def _stuck(
     values: Float[np.ndarray, "spectrum wavelength"],
     levels: Float[np.ndarray, "spectrum"] | None,
 ) -> Bool[np.ndarray, "spectrum wavelength"]:
-    """Whether finite values are of a detector at its ceiling, or, at known levels, a dark one."""
+    """True where finite values are of a detector at its ceiling or, at known levels, a dark one."""
     found = np.zeros(values.shape, dtype=bool)
     for spectrum, _ in _flat_tops(values):
         found[spectrum] = values[spectrum] == values[spectrum].max()
@@ -301,7 +301,7 @@ MOST_DEVIATIONS = 1_000_000
 
 
 def _drifts(table: SpectraTable) -> Iterator[str]:
-    """A line if scans of the same levels drift in the order of the file."""
+    """Line of warning if scans of the same levels drift in the order of the file."""
     away = table.replicates.deviations
     away = away[:, :: 1 + away.size // MOST_DEVIATIONS]
     random, orders = np.random.default_rng(0), list[np.ndarray]()

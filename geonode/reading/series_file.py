@@ -58,7 +58,7 @@ def read_series_csv(parameters: SpectraParameters) -> Series:
 
 
 def choices_of(parameters: SpectraParameters) -> Choices:
-    """What parameters choose where files leave it open."""
+    """Choices of parameters where files leave it open."""
     second = parameters.concentrations
     of_names = Path(second) if second else None
     return Choices(parameters.sheet, of_names, parameters.replicates, parameters.target)

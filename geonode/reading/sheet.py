@@ -1,4 +1,4 @@
-"""What a file of spectra holds, before its spectra are given a meaning: cells, or named spectra."""
+"""Contents of a file, before its spectra are given a meaning: cells, or named spectra."""
 
 import re
 import unicodedata
@@ -21,7 +21,7 @@ LARGEST_BINARY = 2**27
 """Bytes of a file of numbers that are no text."""
 
 OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*+|#+|>.*", re.I)
-"""What instruments write in place of a number that is too large."""
+"""Words that instruments write in place of a number that is too large."""
 
 EMPTY = ("", "nan", "na", "n/a", "none", "-")
 """Cells of which nothing is known (lower case)."""
@@ -35,18 +35,18 @@ LONGEST_NAME = 256
 
 @dataclass(frozen=True)
 class Understood:
-    """Reading of a file, told for people."""
+    """Reading of a file, in words for people."""
 
     format: str
-    """In words."""
+    """Format, in words."""
     encoding: str | None = None
-    """Of text."""
+    """Encoding of a text file."""
     header_rows: tuple[int, ...] = ()
     """Rows of names and units above the table; empty for formats without rows."""
     skipped: tuple[str, ...] = ()
-    """What was left out, such as "rows 1 to 12 (above the table)"."""
+    """Parts left out, such as "rows 1 to 12 (above the table)"."""
     notes: tuple[str, ...] = ()
-    """What a reader should know before trusting the numbers."""
+    """Remarks to read before trusting the numbers."""
     layouts: tuple[str, ...] = ()
     """The layout that was chosen and why, and why each other was not."""
 
@@ -66,21 +66,21 @@ class Labels(NamedTuple):
     """Texts about spectra below one header: their names, or amounts of one substance in them."""
 
     header: str
-    """What they are, such as the name of the substance, with its unit if it has one."""
+    """Header of them, such as the name of the substance, with its unit if it has one."""
     cells: list[str]
     """Text of every spectrum; numbers have a decimal point."""
     places: list[str]
-    """Where each stands, for messages."""
+    """Place of each, for messages."""
     is_sure: bool = True
-    """Whether the file calls them amounts, or else only a wish for them makes them so."""
+    """True where the file calls them amounts, or else only a wish for them makes them so."""
 
     @property
     def known(self) -> list[bool]:
-        """Whether each is an amount, or a mark in place of one."""
+        """True where a label is an amount, or a mark in place of one."""
         return [cell.lower() not in NOT_KNOWN for cell in self.cells]
 
     def at(self, kept: Sequence[int]) -> "Labels":
-        """Those of some of the spectra, by their places."""
+        """Labels of some of the spectra, by their places."""
         cells, places = ([of[at] for at in kept] for of in (self.cells, self.places))
         return self._replace(cells=cells, places=places)
 
@@ -95,29 +95,29 @@ class Sheet:
     """
 
     names: list[str]
-    """What the file calls each spectrum."""
+    """Name of each spectrum in the file."""
     axis: Float[np.ndarray, "wavelength"]
     """Spectral axis, ascending or descending."""
     axis_name: str
-    """What the axis is, such as "wavelength" or "raman_shift"."""
+    """Name of the axis, such as "wavelength" or "raman_shift"."""
     axis_unit: str
     """Its unit; "1" if unknown."""
     values: Float[np.ndarray, "spectrum wavelength"]
     """The spectra, NaN where a value is missing."""
     name_places: list[str]
-    """Where each name stands, for messages."""
+    """Place of each name, for messages."""
     axis_places: list[str]
-    """Where each value of the axis stands, for messages."""
+    """Place of each value of the axis, for messages."""
     understood: Understood
-    """How the file was understood."""
+    """Reading of the file."""
     of_samples: bool = False
-    """Whether the names are those of samples, of which a bare number is no level."""
+    """True where the names are those of samples, of which a bare number is no level."""
     concentration_unit: str | None = None
     """Unit that the file gives for the concentrations in the names; None if it gives none."""
     signal: str | None = None
-    """What was measured, in the words of the file; None if it does not say."""
+    """Quantity measured, in the words of the file; None if it names none."""
     columns: bool = False
-    """Whether the names are headers of columns."""
+    """True where the names are headers of columns."""
     amounts: tuple[Labels, ...] = ()
     """Of the substances beside the spectra, of which none is in the names; all texts about the
     spectra as long as their layout alone is known."""
@@ -144,12 +144,12 @@ class Sheet:
 
     @property
     def known_amounts(self) -> list[tuple[bool, ...]]:
-        """Which of these amounts of each spectrum are known."""
+        """True where an amount of a spectrum is known."""
         return [*zip(*(labels.known for labels in self.sure_amounts), strict=True)]
 
     @property
     def quantity(self) -> str | None:
-        """What the file says that its spectra are of, beside their names or in each of them.
+        """Quantity that the file names for its spectra, beside their names or in each of them.
 
         Raises:
             SpectraError: they are of several quantities.
@@ -178,7 +178,7 @@ class Sheet:
         return replace(self, understood=self.understood.also(notes=notes))
 
     def cell_place(self, spectrum: int, wavelength: int) -> str:
-        """Where a value stands, for messages."""
+        """Place of a value, for messages."""
         at, name = self.axis_places[wavelength], self.names[spectrum]
         row, _, column = self.name_places[spectrum].partition(", ")
         if self.columns:
@@ -191,7 +191,7 @@ class Sheet:
 
 
 def unexpected(place: str, found: str, expected: str) -> SpectraError:
-    """Refusal of a text, which says where it stands and what was expected in its place."""
+    """Refusal of a text, with its place and what was expected there."""
     return SpectraError(f"{place}: found {found[:40]!r}, expected {expected}")
 
 
@@ -206,7 +206,7 @@ def plain_name(name: str) -> str:
 
 
 def same_name(one: str, other: str) -> bool:
-    """Whether two names are the same, but for large and small letters."""
+    """True if two names are the same, but for large and small letters."""
     return plain_name(one).lower() == plain_name(other).lower()
 
 
@@ -220,7 +220,7 @@ def places_called(names: Sequence[str], wanted: str) -> list[int]:
 def joined_amounts(
     samples: list[dict[str, str]], places: list[str], *, is_sure: bool
 ) -> tuple[Labels, ...]:
-    """Amounts of spectra of which each tells its own.
+    """Amounts of spectra of which each gives its own.
 
     Args:
         samples: cells by header, of every spectrum.
@@ -316,13 +316,13 @@ class Cells:
     decimal: Decimal
     """Decimal mark of all columns but the first, which has points."""
     understood: Understood
-    """How the file was understood."""
+    """Reading of the file."""
     signal: str | None = None
-    """What the header says was measured; None if it does not say."""
+    """Quantity measured, by the header; None if it names none."""
     preamble: tuple[str, ...] = ()
     """Lines above the table."""
     across: bool = False
-    """Whether the header is known to be an axis, beside columns about samples."""
+    """True where the header is known to be an axis, beside columns about samples."""
 
     def __post_init__(self) -> None:
         _require_short([*(cell for _, cells in self.headings for cell in cells), *self.column(0)])
@@ -343,7 +343,7 @@ class Cells:
         return [number for number, _ in self.rows]
 
     def place(self, column: int) -> str:
-        """Where a cell of the header stands, for messages; columns count from 1."""
+        """Place of a cell of the header, for messages; columns count from 1."""
         return f"row {self.header_row}, column {column}"
 
     def column(self, column: int) -> list[str]:
@@ -402,13 +402,13 @@ def to_number(text: str, decimal: Decimal = ".") -> float | None:
 
 
 def is_one_way(numbers: Sequence[float] | Float[np.ndarray, "number"]) -> bool:
-    """Whether numbers ascend or descend throughout."""
+    """True if numbers ascend or descend throughout."""
     steps = np.diff(numbers)
     return bool((steps > 0).all() or (steps < 0).all())
 
 
 def is_word(cell: str) -> bool:
-    """Whether a cell is a word that stands in place of no number."""
+    """True if a cell is a word that stands in place of no number."""
     is_number = OVERFLOW.fullmatch(cell) or cell.lower() in EMPTY or to_number(cell) is not None
     return cell[:1].isalpha() and not is_number
 

@@ -1,6 +1,6 @@
 """Layout and reading of artifacts: sealed Zarr v3 groups that xarray opens.
 
-An array is a single uncompressed chunk: its file holds the little-endian C-order bytes, which a
+An array is a single uncompressed chunk: its file contains the little-endian C-order bytes, which a
 reader maps into memory, and their CRC-32C in the last four bytes.
 
 The attributes of the root `zarr.json` list the checksum of every other file under `files`, and seal

@@ -35,7 +35,7 @@ def artifact_writer(path: Path, attributes: dict[str, JSON]) -> Iterator["Artifa
     The parents of the folder are created; the attributes of the whole are JSON without NaN.
 
     Raises:
-        ArtifactError: `attributes` is not JSON or uses a key of the seal, an array holds NaN or
+        ArtifactError: `attributes` is not JSON or uses a key of the seal, an array contains NaN or
             infinity or misses blocks, `path` is a folder of something else, or the operating system
             refuses. The older artifact is then intact, as it is when the body raises.
     """

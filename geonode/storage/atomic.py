@@ -1,6 +1,6 @@
 """Atomic writes, by one process at a time.
 
-New content of `NAME` is written in a scratch folder next to it, `.NAME.geonode`, which also holds
+New content of `NAME` is written in a scratch folder next to it, `.NAME.geonode`, which also has
 the lock of the writing process. Only files that geonode writes there are removed.
 """
 
@@ -36,7 +36,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         ArtifactError: the operating system refuses (disk full, no permission, a file where a folder
             should be, a folder where a file should be), in the body or here; another process or
-            thread is writing `path`; or the scratch folder holds files of others.
+            thread is writing `path`; or the scratch folder contains files of others.
     """
     with _scratch(path) as temporary:
         own = temporary.parent
@@ -78,7 +78,7 @@ def scratch_folder(path: Path) -> Iterator[Path]:
 @contextmanager
 def _scratch(path: Path) -> Iterator[Path]:
     """Context with a temporary path next to `path`, at which nothing is before and after."""
-    with file_lock(path) as own, _told(path):
+    with file_lock(path) as own, _explained(path):
         _remove(own / _NEW)
         try:
             yield own / _NEW
@@ -98,7 +98,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def remove(path: Path) -> None:
     """Remove what `replacing` wrote, and remains of a killed run; raises as `replacing`."""
-    with file_lock(path) as own, _told(path):
+    with file_lock(path) as own, _explained(path):
         for left in (own / _NEW, own / _OLD, own / _KEPT, path):
             _remove(left)
 
@@ -110,15 +110,15 @@ def file_lock(path: Path) -> Iterator[Path]:
     The lock ends with its process in any case.
 
     Yields:
-        The scratch folder of `path`, which holds the lock file.
+        The scratch folder of `path`, which contains the lock file.
 
     Raises:
-        ArtifactError: another process or thread has the lock, the scratch folder holds files of
+        ArtifactError: another process or thread has the lock, the scratch folder contains files of
             others, or the operating system refuses.
     """
     own = _scratch_of(path)
     lock = FileLock(own / _LOCK, blocking=False)
-    with _told(path):
+    with _explained(path):
         own.mkdir(parents=True, exist_ok=True)
         others = {entry.name for entry in own.iterdir()} - {_LOCK, _NEW, _OLD, _KEPT}
         if own.is_symlink() or others:
@@ -148,8 +148,8 @@ def file_lock(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Context in which a refusal of the operating system becomes an error that says what to do."""
+def _explained(path: Path) -> Iterator[None]:
+    """Context in which a refusal of the operating system becomes an error with its remedy."""
     try:
         yield
     except OSError as error:

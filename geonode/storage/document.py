@@ -18,7 +18,7 @@ def encode_json(path: Path, content: dict[str, Any]) -> bytes:
     NaN and infinity are no JSON; the path is for the message.
 
     Raises:
-        ArtifactError: `content` holds something that JSON cannot express.
+        ArtifactError: `content` contains something that JSON cannot express.
     """
     try:
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
@@ -43,14 +43,14 @@ def read_json(path: Path) -> dict[str, Any]:
 
     Raises:
         MissingArtifactError: there is no such file.
-        ArtifactError: it holds no JSON object.
+        ArtifactError: it contains no JSON object.
     """
     with readable(path):
         text = require_file(path).read_bytes()
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{path}: holds no JSON: {error}; run `dvc repro`") from error
+        raise ArtifactError(f"{path}: contains no JSON: {error}; run `dvc repro`") from error
     if not isinstance(content, dict):
         raise ArtifactError(f"{path}: found no JSON object, expected one; run `dvc repro`")
     return content

@@ -66,7 +66,7 @@ def read_seal(path: Path) -> Seal:
     of_weights = path.suffix == ".safetensors"
     attributes: dict[str, Any] = (read_weights_metadata if of_weights else read_attributes)(path)
     found = attributes.get("made_from", {})
-    with well_formed(path, "is sealed but does not say what it was made from"):
+    with well_formed(path, "is sealed but does not name what it was made from"):
         made_from = json.loads(found) if isinstance(found, str) else found
         if not all(isinstance(checksum, str) for checksum in made_from.values()):
             raise TypeError("no checksums")

@@ -50,7 +50,7 @@ def require_folder(folder: Path, inputs: list[Path], *, overwrite: bool) -> None
 
 
 def _is_unchanged(entry: Path, written: dict[str, str]) -> bool:
-    """Whether an entry of a folder is a file that was written there, as its page lists it."""
+    """True if an entry of a folder is a file that was written there, as its page lists it."""
     if entry.is_symlink() or not entry.is_file() or not written:
         return False
     return entry.name == PAGE or written.get(entry.name) == file_checksum(entry)

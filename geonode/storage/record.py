@@ -72,7 +72,7 @@ def device_starts() -> Iterator[None]:
 def recorded(path: Path, engine: dict[str, Any], *, whole: bool) -> Iterator[None]:
     """Write the record of this process after the body; none if the body fails.
 
-    `whole` says whether the body does all of its work anew; `engine` is the block of the
+    `whole` is true if the body does all of its work anew; `engine` is the block of the
     parameters.
     """
     yield

@@ -2,7 +2,7 @@
 
 A seal is eight hexadecimal digits at a known offset of a byte string: the checksum of that string
 with zeros in their place. The offset is never the result of a search, so that no content can be
-taken for the seal.
+read as the seal.
 
 The checksum is CRC-32 and deliberately not the CRC-32C that Zarr appends to its chunks: any bytes
 followed by their own CRC-32C have one and the same CRC-32C, so two intact chunks of one length
@@ -103,7 +103,7 @@ def seal(content: bytes, at: int) -> bytes:
 
 
 def is_sealed(content: bytes, at: int) -> bool:
-    """Whether `content` is, byte for byte, what `seal` returned for the same offset."""
+    """True if `content` is, byte for byte, what `seal` returned for the same offset."""
     return seal(content, at) == content
 
 
@@ -131,7 +131,7 @@ def read_weights_metadata(path: Path) -> dict[str, str]:
         ArtifactError: it cannot be read.
     """
     content = read_sealed(path, WEIGHTS_AT)
-    with well_formed(path, "is sealed but holds no metadata"):
+    with well_formed(path, "is sealed but contains no metadata"):
         metadata: dict[str, str] = split_weights(content)[0]["__metadata__"]
         if not all(isinstance(text, str) for text in (metadata["checksum"], *metadata.values())):
             raise TypeError("no texts")

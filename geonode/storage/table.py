@@ -33,13 +33,13 @@ class Column:
     values: Sequence[Cell] | np.ndarray
     """Cells, or numbers of an array with one axis."""
     unit: str = "1"
-    """Of the numbers; "1" for none."""
+    """Unit of the numbers; "1" for none."""
     digits: int | None = 6
     """Significant digits of numbers in a file; None: as many as give the same number back."""
     exponent: bool = False
-    """Whether numbers in a file may have one."""
+    """True where numbers in a file may have one."""
     group: str = ""
-    """What the column is about, where a table has the same columns of several things."""
+    """Subject of the column, where a table has the same columns of several things."""
 
     @property
     def title(self) -> str:
@@ -53,7 +53,7 @@ class Column:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether it has numbers alone, none of which is NaN."""
+        """True if it has numbers alone, none of which is NaN."""
         if not isinstance(self.values, np.ndarray) or self.values.dtype.kind != "f":
             return False
         return not np.isnan(self.values).any()
@@ -72,14 +72,14 @@ class Table:
     """Columns of equal length, with a name and a title."""
 
     name: str
-    """Of its file and sheet."""
+    """Name of its file and sheet."""
     title: str
-    """What it shows."""
+    """Title above it."""
     columns: Sequence[Column]
     marked: frozenset[int] = frozenset()
     """Indices of highlighted rows."""
     is_facts: bool = False
-    """Whether it is a list of facts, which needs no headers where people read it."""
+    """True where it is a list of facts, which needs no headers where people read it."""
 
     @classmethod
     def of_facts(cls, name: str, title: str, facts: Iterable[tuple[str, Cell]]) -> "Table":
@@ -143,7 +143,7 @@ class Table:
 
 @lru_cache(maxsize=4096)
 def without_formula(text: str) -> str:
-    """CSV cell of a text that no spreadsheet takes for a formula; numbers stay as they are.
+    """CSV cell of a text that no spreadsheet interprets as a formula; numbers stay as they are.
 
     Texts that begin like a formula get an apostrophe: OWASP, CSV Injection. A carriage return would
     begin another row, unquoted as `csv` writes it; it becomes a line feed.

@@ -1,6 +1,6 @@
-"""Artifacts of a folder: what they hold, whether they are intact, and whether they belong together.
+"""Artifacts of a folder: their contents, whether they are intact and belong together.
 
-DVC says whether code, parameters or files have changed since they were recorded (`dvc status`), by
+DVC shows whether code, parameters or files have changed since they were recorded (`dvc status`), by
 size and time of a file. What is here reads every byte, and the seals that artifacts carry.
 """
 

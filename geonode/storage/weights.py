@@ -29,15 +29,15 @@ def write_weights(
     Tensors have any shape and device; metadata are the texts that a reader needs to use them.
 
     Raises:
-        ArtifactError: a tensor holds NaN or infinity, `metadata` has a key `checksum`, or the file
-            cannot be written.
+        ArtifactError: a tensor contains NaN or infinity, `metadata` has a key `checksum`, or the
+            file cannot be written.
     """
     if "checksum" in metadata:
         raise ArtifactError(f"{path}: metadata 'checksum' is taken by the seal; use another name")
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
             raise ArtifactError(
-                f"{path}: tensor {name!r}: holds NaN or infinity, expected finite numbers; "
+                f"{path}: tensor {name!r}: contains NaN or infinity, expected finite numbers; "
                 "look for the step that produced it"
             )
     # Copies, because safetensors refuses tensors that share memory.
@@ -64,17 +64,17 @@ def read_weights(path: Path) -> tuple[dict[str, Shaped[Tensor, "..."]], dict[str
     Raises:
         MissingArtifactError: there is no such file.
         CorruptArtifactError: any byte has changed since it was written, or the file is sealed but
-            holds no tensors of finite numbers.
+            contains no tensors of finite numbers.
         ArtifactError: it cannot be read.
     """
     content = read_sealed(path, WEIGHTS_AT)
-    with well_formed(path, "is sealed but holds no tensors"):
+    with well_formed(path, "is sealed but contains no tensors"):
         # Checks sizes against the file before it allocates memory.
         tensors = safetensors.torch.load(content)
         metadata = split_weights(content)[0]["__metadata__"]
         del metadata["checksum"]
         infinite = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
     if infinite:
-        reason = "holds NaN or infinity, expected finite numbers"
+        reason = "contains NaN or infinity, expected finite numbers"
         raise CorruptArtifactError(path, reason, infinite[0])
     return tensors, metadata

@@ -18,7 +18,7 @@ LONGEST = 60
 """Characters that a column is made wide for."""
 
 LARGEST_DIGITS = 5
-"""Digits of the largest number of a column in the workbook, which holds all of them."""
+"""Digits of the largest number of a column in the workbook, which contains all of them."""
 
 DRAWN = {
     "calibration": ("estimated", "Estimated over true concentrations", True),

@@ -1,1 +1,1 @@
-"""What the stage `benchmark` measures: computations on a device."""
+"""Computations on a device that the stage `benchmark` measures."""

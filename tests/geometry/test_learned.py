@@ -28,7 +28,7 @@ def test_what_is_written_is_read_with_inner_metrics_beside_them(tmp_path):
     assert_same(read, LEARNED)
     assert_same(read.inner, inner)
     read.require_inner(path, inner.left_out)
-    with pytest.raises(ArtifactError, match=r"holds metrics of 3 inner folds, expected .* the 0"):
+    with pytest.raises(ArtifactError, match=r"metrics of 3 inner folds, expected .* the 0"):
         read.require_inner(path, ())
     LEARNED.write(path)
     assert LearnedMetrics.read(path).inner is None
@@ -62,5 +62,5 @@ def test_absent_and_foreign_files_are_named(tmp_path):
         (metrics, {"metric": "[7, 7]"}, "not iterable"),
     ):
         write_weights(tmp_path / "other", tensors, metadata)
-        with pytest.raises(CorruptArtifactError, match=f"other: holds no metrics: .*{found}"):
+        with pytest.raises(CorruptArtifactError, match=f"other: contains no metrics: .*{found}"):
             LearnedMetrics.read(tmp_path / "other")

@@ -222,11 +222,11 @@ def test_what_holds_no_decoders_is_refused(written):
         parts = [{k: v for k, v in part.items() if k != name} for part in (tensors, metadata)]
         write_weights(written, *parts)
         absent = name.split("/")[-1]
-        with pytest.raises(CorruptArtifactError, match=f"holds no decoders: '{absent}' is absent"):
+        with pytest.raises(CorruptArtifactError, match=f"no decoders: '{absent}' is absent"):
             Blend.read(written)
     write_weights(written, tensors | {"weights": torch.ones(LEVELS + 1, 2)}, metadata)
     with pytest.raises(CorruptArtifactError, match=r"weights of shape \(6, 2\) for 1 kinds"):
         Blend.read(written)
     write_weights(written, tensors, metadata | {"kinds": json.dumps(["oracle"])})
-    with pytest.raises(CorruptArtifactError, match="holds no decoders: 'oracle' is absent"):
+    with pytest.raises(CorruptArtifactError, match="contains no decoders: 'oracle' is absent"):
         Blend.read(written)

@@ -317,7 +317,7 @@ REFUSED = [
     (groups("1", names=["0", "10", "10.1", "20"]), "'10.1' beside '10': a level of its own, or wh"),
     (groups("1", names=["0", "10", "20", "10.1", "20.1"]), "'10.1' .* set spectra.replicates"),
     # which way a table runs
-    (text(wide(corner="x")), "row 1, column 1: found 'x', which does not tell whether"),
+    (text(wide(corner="x")), "row 1, column 1: found 'x', which does not show whether"),
     # numbers that stand for none
     (plain("0.7", '"3,619.0"'), "found '3,619.0', .* point, without marks of thousands"),
     (plain("0.7", "n.d."), "found 'n.d.', expected a number .*; empty the cell if nothing was"),

@@ -139,10 +139,10 @@ def test_repeated_names_are_scans_and_samples_without_an_amount_are_left_out(fil
 @pytest.mark.parametrize("first", [0, 1])
 def test_row_numbers_are_no_concentrations(file, name, first):
     numbers = [str(first + row) for row in range(4)]
-    with pytest.raises(SpectraError, match=r"name of a sample|expected a header|not tell"):
+    with pytest.raises(SpectraError, match=r"name of a sample|expected a header|not show"):
         read_table(file(samples([name, *numbers])))
     many = text([[name, *HEADER], *([str(first + row), *"1234"] for row in range(60))])
-    with pytest.raises(SpectraError, match=r"name of a sample|expected a header|not tell"):
+    with pytest.raises(SpectraError, match=r"name of a sample|expected a header|not show"):
         read_table(file(many))
     if name == "Sample":
         levels = "".join(
@@ -181,7 +181,7 @@ def test_units_beside_concentrations_are_theirs(file):
 
 def test_a_column_that_is_not_called_concentration_is_named(file, caplog):
     read_table(file(samples(NAMED, ["fat", *NAMES])))
-    assert "column 'fat' is taken for the concentrations" in caplog.text
+    assert "column 'fat' is interpreted as the concentrations" in caplog.text
 
 
 FOOTER = "\n" + "".join(
@@ -223,7 +223,7 @@ def test_plates_are_read_where_wells_are_spectra(file):
 
 ASKED = {
     "several amounts": (samples(["y_a", *NAMES], ["y_b", *NAMES]), "'a', 'b'; choose one by spect"),
-    "pixel, nm, counts": ("1,400,5\n2,401,6\n3,402,7\n", "with 3 columns nothing else tells which"),
+    "pixel, nm, counts": ("1,400,5\n2,401,6\n3,402,7\n", "with 3 columns nothing else shows which"),
     "a damaged first row": ("40o,1\n410,2\n420,3\n430,4\n", "row 1: found '40o 1' right above"),
     "a cut first row": ("400\n410,2\n420,3\n430,4\n", "row 1: found '400' right above"),
     "X1 to X4": (text([["id", "X1", "X2", "X3", "X4"], *ROWS]), "'X1'|name of a sample|on the axi"),

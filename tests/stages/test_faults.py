@@ -82,7 +82,7 @@ def test_a_damaged_or_missing_file_is_refused_by_the_next_stage(
         ('"cpu"', '"gpu"', "'gpu' is absent"),
         ('"training": "float32"', '"training": "float8"', "describes no device"),
         ('"geometry"', '"geometries"', "describes no device"),
-        ("{", "", "holds no JSON"),
+        ("{", "", "contains no JSON"),
     ],
 )
 def test_a_device_that_is_none_is_refused(found, other, part, damaged, run):

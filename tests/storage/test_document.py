@@ -41,8 +41,8 @@ def test_json_has_null_for_nan_and_infinity(tmp_path):
     ("text", "message"),
     [
         (None, "not found"),
-        ("{", "holds no JSON"),
-        ("[" * 10**5, "holds no JSON"),
+        ("{", "contains no JSON"),
+        ("[" * 10**5, "contains no JSON"),
         ("[]", "found no"),
     ],
 )

@@ -102,7 +102,7 @@ def test_what_is_replaced_while_it_is_read_is_refused(chain, place):
 @pytest.mark.parametrize("name", NAMES[:2])
 def test_a_sealed_record_that_is_none_is_refused(tmp_path, name, made_from):
     path = write(tmp_path / name, made_from=made_from)
-    with pytest.raises(CorruptArtifactError, match=f"{name}: .* not say what it was made from"):
+    with pytest.raises(CorruptArtifactError, match=f"{name}: .* not name what it was made from"):
         read_seal(path)
 
 

@@ -10,7 +10,7 @@ FACTOR_FORMATS = (torch.float32, torch.bfloat16)  # of factors
 
 
 def usable(device: torch.device) -> bool:
-    """Whether kernels run on a device: a CUDA GPU from Ampere on, with Triton installed.
+    """True if kernels run on a device: a CUDA GPU from Ampere on, with Triton installed.
 
     Older GPUs are not supported by Triton, have no products in tf32 and bfloat16, and less shared
     memory than the largest program takes, 74 kB.
@@ -20,7 +20,7 @@ def usable(device: torch.device) -> bool:
 
 
 def trains(sizes: tuple[int, ...], products: torch.dtype) -> bool:
-    """Whether `geonode.compute.kernels.perceptron` supports networks of these sizes.
+    """True if `geonode.compute.kernels.perceptron` supports networks of these sizes.
 
     Sizes are those of every layer, inputs first; products are in the given format.
     """

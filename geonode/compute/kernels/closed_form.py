@@ -25,7 +25,7 @@ _CONFIGS = [
 
 
 _LAUNCH = Lock()
-"""Held during a launch: the tuner of triton keeps the arguments of a call in itself."""
+"""Locked during a launch: the tuner of triton keeps the arguments of a call in itself."""
 
 
 def _time(call: Callable[[], None], quantiles: tuple[float, ...]) -> list[float]:

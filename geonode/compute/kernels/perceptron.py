@@ -1,7 +1,7 @@
 """Forward and backward pass of perceptrons of two hidden layers and one output, on a GPU.
 
 A program takes some rows of one model and keeps their hidden values on chip. The backward pass
-computes them again, so that GPU memory holds only inputs, outputs and their errors. Gradients of
+computes them again, so that GPU memory contains only inputs, outputs and their errors. Gradients of
 weights are summed program by program in a fixed order, so that the same training gives the same
 bits. Formulas: `geonode.geometry.trainable`.
 """

@@ -83,7 +83,7 @@ class DormandPrince:
         """Integrate paths to time 1."""
         try:
             return self._follow(field, start, velocity)
-        except AssertionError:  # by which torchdiffeq says that steps vanish
+        except AssertionError:  # by which torchdiffeq reports that steps vanish
             nothing = torch.full_like(start, torch.nan)
             if len(start) == 1:
                 return Arrival(nothing, nothing, torch.zeros_like(start, dtype=torch.int64))

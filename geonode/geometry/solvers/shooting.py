@@ -35,7 +35,7 @@ def shoot(
     The guess is the closed form by a coarse rule. Newton's method corrects it: the miss is divided
     by its derivative. A row that has arrived in `PATIENCE` successive shots, or whose end is not
     finite, is left alone from then on and costs nothing. Rows that do not arrive raise no error;
-    `converged` tells.
+    `converged` marks.
 
     Args:
         field: the geometry of the rows.

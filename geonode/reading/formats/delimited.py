@@ -138,21 +138,21 @@ def _delimiter(lines: Numbered, *, clear: bool = False, of_names: bool = False) 
 
 
 def _score(rows: list[list[str]], delimiter: str) -> tuple[float, list[list[str | float | None]]]:
-    """Score of the first rows as a table (2: all is right), and what they say."""
+    """Score of the first rows as a table (2: all is right), and their cells."""
     decimal = _decimal_mark(rows, delimiter)
     header, *body = rows
-    said: list[list[str | float | None]] = [list(header)]
+    cells: list[list[str | float | None]] = [list(header)]
     right = total = 0
     for row in body:
         numbers = [to_number(cell or "nan", decimal) for cell in row[1:]]
         right += sum(number is not None for number in numbers)
         total += len(numbers)
-        said.append([*row[:1], *(None if n is None or np.isnan(n) else n for n in numbers)])
+        cells.append([*row[:1], *(None if n is None or np.isnan(n) else n for n in numbers)])
     others = {*DELIMITERS} - {delimiter, " ", ","}
     even = all(
         len(row) == len(header) and not others & {*row[0]} and row[0][-1:] != "," for row in body
     )
-    return even + (right / total if total else 0.0), said
+    return even + (right / total if total else 0.0), cells
 
 
 def _decimal_mark(rows: list[list[str]], delimiter: str) -> Decimal:
@@ -173,7 +173,7 @@ def _marked(cells: list[str]) -> Iterator[str]:
 
 
 def _is_named_number(text: str) -> bool:
-    """Whether a text is a level or a wavelength, with a decimal point or comma."""
+    """True where a text is a level or a wavelength, with a decimal point or comma."""
     changed = text.replace(",", ".", 1)
     return text[0] in "+-0123456789.," and bool(level(changed) or wavelength(changed))
 
@@ -191,7 +191,7 @@ def _refuse_groups(rows: list[list[str]]) -> None:
         else:
             if example is not None:
                 raise SpectraError(
-                    f"found {example!r} and no number that tells whether its {word} is a "
+                    f"found {example!r} and no number that shows whether its {word} is a "
                     f"decimal mark or parts thousands: it is {example.replace(',', '.')} or "
                     f"{example.replace(mark, '')}; save with commas between the cells and a "
                     "decimal point, without thousands"

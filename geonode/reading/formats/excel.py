@@ -1,7 +1,7 @@
 """Tables in Excel workbooks: the cells of one sheet.
 
-openpyxl unpacks whatever a workbook claims to hold, so its parts are measured first. A cell may
-show another number than it holds, or a unit; codes of formats: ECMA-376 part 1, section 18.8.31.
+openpyxl unpacks whatever a workbook claims to contain, so its parts are measured first. A cell may
+show another number than it contains, or a unit; codes of formats: ECMA-376 part 1, section 18.8.31.
 """
 
 import re
@@ -84,7 +84,7 @@ def read_excel(
     Raises:
         SpectraError: the workbook is damaged, too large or empty, several sheets are filled and
             none is chosen, the chosen one is not filled, or number formats show other numbers
-            than the cells hold, or several units.
+            than the cells contain, or several units.
         OSError: it cannot be read.
     """
     with _opened(path) as (reader, filled):
@@ -185,7 +185,7 @@ def _value_and_unit(cell: Any) -> tuple[Any, str | None]:
 
 
 class _Marks(NamedTuple):
-    """What the XML of a sheet says and openpyxl leaves out where it only reads cells."""
+    """Marks in the XML of a sheet that openpyxl leaves out where it only reads cells."""
 
     hidden: list[str]  # rows and columns that Excel does not show, for people
     not_computed: dict[int, str]  # cells of formulas without a saved value, by row
@@ -271,7 +271,7 @@ _IN_THOUSANDS = re.compile(r"[0#?],+(?![0#?,])")
 
 @cache
 def scale_shown(number_format: str) -> str | None:
-    """What a format multiplies by: "per cent" or "thousands"; None: it shows the number itself."""
+    """Factor of a format: "per cent" or "thousands"; None: it shows the number itself."""
     parts = _PART.finditer(number_format)
     bare = "".join(part["digits"] or part["end"] or part["bare"] or "" for part in parts)
     if "%" in bare:
@@ -315,7 +315,7 @@ def with_units(grid: Cells, units: Units) -> Cells:
         means = None if is_number else role(name)
         if not found:
             continue
-        # An axis is told by its units too; uM is a concentration, and um is not.
+        # An axis is recognised by its units too; uM is a concentration, and um is not.
         of_axis = all(
             unit.lower() in UNITS and not re.fullmatch(CONCENTRATION_UNIT, unit)
             for unit in found.values()

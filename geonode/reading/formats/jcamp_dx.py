@@ -10,7 +10,7 @@ Form, Appl. Spectrosc. 42 (1988) 151. Points are evenly spaced ordinates, (X++(Y
 numbers or compressed (packed, squeezed, differences, repeat counts), or pairs, (XY..XY). Every
 check that a block offers is made: number of points, ends and step of the axis, the X of every line,
 the first ordinate of a line after differences, FIRSTY. `?` is an ordinate that is missing. A comma
-between digits is a decimal mark or parts the numbers: the number of points tells which.
+between digits is a decimal mark or parts the numbers: the number of points decides.
 """
 
 import re
@@ -84,8 +84,8 @@ class _Block:
     @property
     def axis_name_and_unit(self) -> tuple[str, str]:
         """Name and unit of the axis; "axis" and "1" if unknown."""
-        said = self.texts.get("XUNITS") or "1"
-        unit = UNITS.get(said.lower(), said)
+        written = self.texts.get("XUNITS") or "1"
+        unit = UNITS.get(written.lower(), written)
         is_raman = unit == "cm-1" and "RAMAN" in self.texts.get("DATATYPE", "").upper()
         return "raman_shift" if is_raman else AXIS_OF_UNIT.get(unit, "axis"), unit
 
@@ -204,7 +204,7 @@ def read_jcamp(path: Path) -> Sheet:
     """Spectra of a file, one of each block, with the concentrations of its components.
 
     Raises:
-        SpectraError: it is damaged or holds no spectra, or their axes or units differ.
+        SpectraError: it is damaged or contains no spectra, or their axes or units differ.
         OSError, UnicodeDecodeError: it cannot be read.
     """
     blocks = list(_blocks(read_text(require_file(path), LONGEST_JCAMP_LINE, LARGEST_JCAMP)[0]))

@@ -1,13 +1,13 @@
 """Spectra as labelled arrays in Zarr stores and NetCDF files, opened by xarray, and of MATLAB.
 
 The spectra are the one variable of numbers over a wavelength-like dimension and one other, which is
-the concentration or tells samples apart; a third dimension may count replicates. Dimensions are
+the concentration or distinguishes samples; a third dimension may count replicates. Dimensions are
 known by their name or by the units of their coordinate. A replicate that is NaN throughout was not
 measured. Amounts of samples are variables over them, or over them and the substances, which are
 known as concentrations in the same way.
 
 MATLAB files of version 5 to 7 are read by SciPy: one matrix, its axis, and amounts. The axis is the
-vector that a name such as `wavelength` tells, or else the only one in order that is as long as a
+vector that a name such as `wavelength` marks, or else the only one in order that is as long as a
 side of the matrix. A vector along the other side with a name such as `conc` gives amounts; the
 spectra are called 1, 2, 3, as samples.
 """
@@ -48,7 +48,7 @@ NEVER_WRITTEN_OF = {
     **{"i2": -32767, "u2": 65535, "i4": -(2**31) + 1, "u4": 2**32 - 1},
     **{"i8": -(2**63) + 2, "u8": 2**64 - 2},
 }
-"""What NetCDF has where nothing was written, by type: NC_FILL_ of netcdf.h."""
+"""Values of NetCDF where nothing was written, by type: NC_FILL_ of netcdf.h."""
 
 
 def read_zarr(path: Path) -> Sheet:
@@ -56,7 +56,7 @@ def read_zarr(path: Path) -> Sheet:
 
     Raises:
         SpectraError: it is damaged, asks for more than fits into memory or for more than numbers
-            and texts, or holds no such variable, or several.
+            and texts, or contains no such variable, or several.
         OSError: it cannot be read.
     """
     import xarray  # noqa: PLC0415 - few files need it
@@ -131,8 +131,8 @@ def errors_explained(what: str = "labelled arrays") -> Iterator[None]:
             f"{MOST_VALUES} values; write those of spectra alone"
         ) from error
     except Exception as error:  # damaged parts raise anything
-        said = " ".join(repr(error).split())
-        raise SpectraError(f"found no {what} that can be read ({said:.80})") from error
+        reason = " ".join(repr(error).split())
+        raise SpectraError(f"found no {what} that can be read ({reason:.80})") from error
 
 
 def sheet_of_arrays(data: Any, kind: str) -> Sheet:
@@ -210,8 +210,8 @@ def _unit_of_array(array: Any) -> str:
 def _role(data: Any, dim: Any) -> Role | None:
     """Role of a dimension or a variable by its name, or else by its attributes."""
     attributes = data[dim].attrs if dim in data.variables else {}
-    said = (dim, *(attributes.get(key) for key in ("long_name", "standard_name", "units")))
-    found = (role(str(text)) for text in said if text)
+    texts = (dim, *(attributes.get(key) for key in ("long_name", "standard_name", "units")))
+    found = (role(str(text)) for text in texts if text)
     return next((one for one in found if one not in (None, "about")), None)
 
 
@@ -271,7 +271,7 @@ def read_matlab(path: Path) -> Sheet:
     """Spectra of a file.
 
     Raises:
-        SpectraError: it is damaged, of another version, too large, or does not tell which of its
+        SpectraError: it is damaged, of another version, too large, or does not show which of its
             arrays are spectra and axis.
         OSError: it cannot be read.
     """

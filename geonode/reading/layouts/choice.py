@@ -3,7 +3,7 @@
 Headers decide. A table whose first header names a spectral axis has one column a spectrum; one
 whose first headers are about samples has one row a spectrum. A table of bare numbers is only read
 if one of its two sides is too long for the levels of a series. Where nothing decides, the error
-says what each layout lacks.
+names what each layout lacks.
 """
 
 import re
@@ -72,7 +72,7 @@ def sheet_of(grid: Cells, asked: Asked) -> Sheet:
     chosen = next((layout for layout in LAYOUTS if fits[layout][0]), None)
     if chosen is None:
         raise SpectraError(
-            f"{grid.place(1)}: found {header[0]!r}, which does not tell whether columns or rows "
+            f"{grid.place(1)}: found {header[0]!r}, which does not show whether columns or rows "
             "are the spectra; write wavelength_nm (one column a spectrum) or concentration (one "
             "row)"
         )
@@ -97,12 +97,12 @@ def _refuse_without_a_header(grid: Cells, asked: Asked) -> None:
         )
     levels = (level(name) or labelled_level(name) for name in header[1:])
     of_wells = all(map(_WELL.fullmatch, header[1:])) and first_may_be_axis(grid)
-    says = header[0] or of_wells or why_rows(grid, asked) or all(one and one.unit for one in levels)
-    if to_number(header[0]) is not None or not says:
+    sure = header[0] or of_wells or why_rows(grid, asked) or all(one and one.unit for one in levels)
+    if to_number(header[0]) is not None or not sure:
         raise SpectraError(
             f"{row}: found {header[0]!r}, expected a header that starts with the name of the axis, "
             "such as wavelength_nm, or with concentration above one row a spectrum; with "
-            f"{len(header)} columns nothing else tells which is the axis"
+            f"{len(header)} columns nothing else shows which is the axis"
         )
 
 

@@ -1,9 +1,9 @@
 """One column a spectrum, right of the axis; and two columns, which are one spectrum.
 
 A header may have several rows, such as names above units or samples above concentrations. A row
-that says the same above every spectrum, or units alone, names units; a row of numbers, with or
-without units, is the concentrations; any other row is the names. Two rows of numbers are told apart
-by their first cells, or refused.
+that is the same above every spectrum, or units alone, names units; a row of numbers, with or
+without units, is the concentrations; any other row is the names. Two rows of numbers are
+distinguished by their first cells, or refused.
 """
 
 import re
@@ -42,7 +42,7 @@ class OneSpectrum:
         if len(grid.header) != 2 and grid.understood.header_rows:
             return False, f"there are {len(grid.header)} columns"
         if len(grid.headings) > 1 or role(grid.header[0]) in ("axis", "concentration", "other"):
-            return False, "the header says what the columns are"
+            return False, "the header names the columns"
         if len(grid.rows) < 2 or not runs_one_way(grid.column(0)):
             return False, "the first column does not ascend or descend throughout"
         return True, "two columns, of which the first ascends or descends, and text around"
@@ -80,7 +80,7 @@ class OneColumn:
     name = "one column a spectrum"
 
     def fit(self, grid: Cells, asked: Asked) -> tuple[bool, str]:
-        """As `direction` finds; a header of several rows is always above columns."""
+        """Fit by `direction`; a header of several rows is always above columns."""
         if len(grid.headings) > 1:
             return True, "the header has several rows"
         way, reason = direction(grid, asked)
@@ -145,14 +145,14 @@ class _Heading(NamedTuple):
 
     @property
     def is_of_units(self) -> bool:
-        """Whether it names units, or one signal, above every spectrum."""
+        """True if it names units, or one signal, above every spectrum."""
         if all(_unit_of_cell(cell) for cell in self.cells):
             return True
         return len({*self.cells}) == 1 and bool(self.cells[0]) and not self.is_of_levels
 
     @property
     def is_of_levels(self) -> bool:
-        """Whether every cell is a concentration, or unknown in a row that is called so."""
+        """True if every cell is a concentration, or unknown in a row that is called so."""
         is_called = role(self.corner) == "concentration"
         known = [cell for cell in self.cells if not (is_called and cell.lower() in NOT_KNOWN)]
         return bool(known) and all(level(cell) or labelled_level(cell) for cell in known)

@@ -1,4 +1,4 @@
-"""What layouts of a table share.
+"""Parts that layouts of a table share.
 
 A layout is a class with a `name` for people, `fit` (whether a table is laid out so, and why or why
 not), and `long`: values by spectrum and wavelength of one that is, and all texts about the spectra.
@@ -33,9 +33,9 @@ class Asked:
     """Wishes with which a table is read."""
 
     series: bool = False
-    """Whether its spectra should be named by concentrations rather than by names."""
+    """True where its spectra should be named by concentrations rather than by names."""
     target: str | None = None
-    """Which amount to take where a table gives several; None: the only one."""
+    """Amount to take where a table gives several; None: the only one."""
     called: str = "signal"
     """Name of a spectrum to which the table gives none."""
 
@@ -106,7 +106,7 @@ def named_spectra(table: Sheet, asked: Asked) -> Sheet:
 
 
 def amounts_of(labels: Sequence[Labels]) -> dict[int, Labels]:
-    """Those of some labels that are amounts, by their place among them.
+    """Labels that are amounts, by their place among all.
 
     Those that are called so are sure; without any, numbers are that do not count the spectra.
     """

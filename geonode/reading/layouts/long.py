@@ -28,7 +28,7 @@ class OneRowAValue:
         why_not = ""
         if len(grid.headings) > 1 or roles.count("axis") != 1 or len(roles) < 3:
             why_not = "no column of wavelengths stands beside two others"
-        elif {*roles[1:]} == {"concentration"}:  # names with units that are said to be no levels
+        elif {*roles[1:]} == {"concentration"}:  # names with units, declared to be no levels
             why_not = "every header but the first is a concentration"
         elif "concentration" in roles:
             # A level in a wide header has its number; a column of levels has none.
@@ -135,5 +135,5 @@ def _roles(grid: Cells) -> list[Role | None]:
 
 
 def _is_text(cells: list[str]) -> bool:
-    """Whether cells are words throughout, such as the type of a well."""
+    """True if cells are words throughout, such as the type of a well."""
     return all(not cell[:1].isdigit() and to_number(cell, ",") is None for cell in cells)

@@ -36,9 +36,9 @@ Way = Literal["columns", "rows"] | None
 
 
 def corner_parts(corner: str) -> tuple[str, str]:
-    r"""What a first cell such as `wavelength \ conc` or `nm / ppm` says of rows and of columns.
+    r"""Meaning of rows and of columns by a first cell such as `wavelength \ conc` or `nm / ppm`.
 
-    Of columns, an empty text if it says one thing.
+    Of columns, an empty text if it names one thing.
     """
     parts = [part.strip() for part in re.split(r"[\\/]", corner)]
     if len(parts) == 2 and {role(part) for part in parts} == {"axis", "concentration"}:
@@ -47,14 +47,14 @@ def corner_parts(corner: str) -> tuple[str, str]:
 
 
 def direction(grid: Cells, asked: Asked) -> tuple[Way, str]:
-    """Whether columns or rows are the spectra, and why: by the headers first, by sizes last.
+    """Direction of the spectra, in columns or rows, and why: by headers first, by sizes last.
 
-    None if the table does not tell.
+    None if the table leaves it open.
     """
     header, rows = grid.header, len(grid.rows)
     corner = corner_parts(header[0])[0]
     across = len(header) - 1
-    found: tuple[Way, str] = (None, f"{corner!r} does not tell which way the spectra run")
+    found: tuple[Way, str] = (None, f"{corner!r} does not show which way the spectra run")
     if grid.across:
         found = ("rows", "the headers number an axis")
     elif role(corner) == "axis":
@@ -63,8 +63,8 @@ def direction(grid: Cells, asked: Asked) -> tuple[Way, str]:
         counts_rows(grid.column(0)) or any(map(wavelength, header[1:]))
     ):
         found = ("rows", f"the first header, {corner[:40]!r}, is about samples")
-    elif said := why_rows(grid, asked):
-        found = ("rows", said)
+    elif reason := why_rows(grid, asked):
+        found = ("rows", reason)
     elif any(to_number(name) is None for name in header[1:]):
         found = ("columns", "the headers are names or have units")
     elif _may_be_axis(grid) and asked.series and (across > MOST_LEVELS) != (rows > MOST_LEVELS):
@@ -74,14 +74,14 @@ def direction(grid: Cells, asked: Asked) -> tuple[Way, str]:
 
 
 def _may_be_axis(grid: Cells) -> bool:
-    """Whether the first column may be an axis: row numbers beside what looks like one may not."""
+    """True if the first column may be an axis; row numbers beside what looks like one may not."""
     across = [to_number(name) or 0.0 for name in grid.header[1:]]
     is_axis = len(axis_columns(grid.header)) == len(across) and min(across) >= PLAUSIBLE["nm"][0]
     return not (is_index(grid) or (is_axis and counts_rows(grid.column(0))))
 
 
 def first_may_be_axis(grid: Cells) -> bool:
-    """Whether the first column is in order and counts no rows; concentrations begin lower."""
+    """True if the first column is in order and counts no rows; concentrations begin lower."""
     low, cells = PLAUSIBLE["nm"][0], grid.column(0)
     is_of_levels = role(grid.header[0]) == "concentration"
     is_low = is_of_levels and any((to_number(cell) or 0) < low for cell in cells)
@@ -89,18 +89,18 @@ def first_may_be_axis(grid: Cells) -> bool:
 
 
 def runs_one_way(cells: Sequence[str]) -> bool:
-    """Whether cells are numbers that ascend or descend."""
+    """True if cells are numbers that ascend or descend."""
     numbers = [to_number(cell) for cell in cells]
     return is_one_way([np.nan if number is None else number for number in numbers])
 
 
 def is_index(grid: Cells) -> bool:
-    """Whether the first column counts rows, from 0 or 1 on, below a name such as Index or No."""
+    """True if the first column counts rows, from 0 or 1 on, below a name such as Index or No."""
     return grid.header[0].strip().lower() in INDEX_NAMES and counts_rows(grid.column(0))
 
 
 def why_rows(grid: Cells, asked: Asked) -> str:
-    """Why the headers are an axis, beside columns about samples; empty if they need not be."""
+    """Reason why the headers are an axis, beside columns about samples; empty: they need not be."""
     header, axis = grid.header, axis_columns(grid.header)
     about = [at for at in range(len(header)) if at not in axis]
     known = next((at for at in about if _is_about_samples(grid, at, asked)), None)
@@ -125,7 +125,7 @@ def axis_columns(header: Sequence[str]) -> range:
 
 
 def _is_about_samples(grid: Cells, column: int, asked: Asked) -> bool:
-    """Whether a column can only be about samples."""
+    """True if a column can only be about samples."""
     header, cells = grid.header[column], grid.column(column)
     is_called = role(header) in ("concentration", "other", "replicate") or is_marked_amount(header)
     is_text = any(cell and to_number(cell) is None and not level(cell) for cell in cells)
@@ -138,7 +138,7 @@ def refuse_turned(grid: Cells, *, rows: bool) -> None:
 
     Args:
         grid: a table of numbers below and beside its first cell.
-        rows: whether the first cell says that rows are the spectra.
+        rows: whether by the first cell rows are the spectra.
 
     Raises:
         SpectraError: the levels could be an axis, and the axis either could not in its unit, or is
@@ -204,7 +204,7 @@ class OneRow:
     name = "one row a spectrum"
 
     def fit(self, grid: Cells, asked: Asked) -> tuple[bool, str]:
-        """As `direction` finds, below a header of one row."""
+        """Fit of the spectra in rows, as `direction` finds, below a header of one row."""
         if len(grid.headings) > 1:
             return False, "the header has several rows"
         way, reason = direction(grid, asked)

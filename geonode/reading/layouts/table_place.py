@@ -1,6 +1,6 @@
-"""Where the table stands within the rows of a file, what its header is, and what is around it.
+"""Place of the table within the rows of a file, its header, and what is around it.
 
-Instruments write text before and after their tables. Rows are told apart by what they look like.
+Instruments write text before and after their tables. Rows are distinguished by what they look like.
 Nothing that looks like a row of numbers is ever left out: if such a row stands outside of the
 table, the file is read as if all of it were one, and is then refused for the row that does not fit.
 """
@@ -24,7 +24,7 @@ FEWEST_ROWS = 3
 """Successive rows that make a body."""
 
 FIRST_ROWS = 20
-"""Rows of a body that tell how many columns it has, and what parts them."""
+"""Rows of a body from which its number of columns is known, and what parts them."""
 
 _MARKS = re.compile(r'[,;\t| "]+')
 
@@ -37,7 +37,7 @@ class Place(NamedTuple):
     body: list[Row]
     """Rows below them, of which some may be blank."""
     is_clear: bool
-    """Whether it is clear that they are the table, or else they are all rows."""
+    """True where it is clear that they are the table, or else they are all rows."""
 
     @property
     def table(self) -> list[Row]:
@@ -87,8 +87,8 @@ def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:
     if not filled:
         return "blank"
     # Between blanks a number may begin a sentence.
-    says = mark == " " and cells[1:] and cells[1][:1] not in "+-.,0123456789"
-    if _is_number(cells[0]) and not says:
+    sentence = mark == " " and cells[1:] and cells[1][:1] not in "+-.,0123456789"
+    if _is_number(cells[0]) and not sentence:
         if len(filled) == 1:
             return "lone" if len(cells) > 1 else "number"
         paired = len(trimmed(cells)) > 4 and all(cells[:-1:2]) and not any(cells[1::2])
@@ -108,7 +108,7 @@ def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:
 
 
 def _is_number(cell: str) -> bool:
-    """Whether a cell is a number with a decimal point or comma."""
+    """True where a cell is a number with a decimal point or comma."""
     return to_number(cell) is not None or to_number(cell, ",") is not None
 
 
@@ -149,13 +149,13 @@ def _ends_of(kinds: Sequence[Kind]) -> tuple[int, int, int] | None:
 
 
 def _run(kinds: Sequence[Kind], body: Kind) -> int | None:
-    """Where the first run of rows of one kind begins."""
+    """Begin of the first run of rows of one kind."""
     runs = range(len(kinds) - FEWEST_ROWS + 1)
     return next((at for at in runs if {*kinds[at : at + FEWEST_ROWS]} == {body}), None)
 
 
 def _names_columns(above: list[Row], body: list[Row]) -> bool:
-    """Whether the last of the rows above a body may be its header; a damaged row is refused."""
+    """True if the last of the rows above a body may be its header; a damaged row is refused."""
     if not above:
         return False
     (width, _), *_ = Counter(len(trimmed(cells)) for _, cells in body[:FIRST_ROWS]).most_common()
@@ -304,8 +304,8 @@ def _channels(before: Sequence[Row]) -> list[str]:
     """Names of the channels that the text above numbers lists, as Jasco instruments do."""
     if not before or trimmed(before[-1][1]) != ["XYDATA"]:
         return []
-    said = {cells[0].upper(): cells[1] for _, cells in before if len(cells) > 1}
-    return [said[key] or key for key in ("YUNITS", "Y2UNITS", "Y3UNITS") if key in said]
+    units = {cells[0].upper(): cells[1] for _, cells in before if len(cells) > 1}
+    return [units[key] or key for key in ("YUNITS", "Y2UNITS", "Y3UNITS") if key in units]
 
 
 def _around(rows: Sequence[Row], inside: set[int]) -> tuple[str, ...]:
@@ -337,13 +337,13 @@ def without_notes_beside(rows: list[Row]) -> tuple[list[Row], tuple[str, ...]]:
         inside = max(filled[at] for at in columns if at <= gap)
         if 2 * max(filled[at] for at in columns if at > gap) < inside:
             where = [number for number, cells in rows if any(cells[gap + 1 :])]
-            said = f"notes right of the table, in rows {where[0]} to {where[-1]}"
-            return [(number, trimmed(cells[: gap + 1])) for number, cells in rows], (said,)
+            note = f"notes right of the table, in rows {where[0]} to {where[-1]}"
+            return [(number, trimmed(cells[: gap + 1])) for number, cells in rows], (note,)
     return rows, ()
 
 
 def counts_rows(cells: Sequence[str]) -> bool:
-    """Whether cells count the rows of a table, from 0 or 1 on."""
+    """True where cells count the rows of a table, from 0 or 1 on."""
     counted = [to_number(cell) for cell in cells]
     return counted in ([*range(len(counted))], [*range(1, len(counted) + 1)])
 
