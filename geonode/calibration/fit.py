@@ -15,9 +15,8 @@ from geonode.calibration.intervals import (
     Sets,
     are_held,
     intervals_left_out,
-    is_determined,
 )
-from geonode.calibration.methods import FEWEST_GROUPS, Fitted, fitted, folds_of, keys_for
+from geonode.calibration.methods import FEWEST_GROUPS, fitted, folds_of, keys_for
 from geonode.calibration.verdict import LARGEST_RELATIVE, NAMES, Verdict
 from geonode.compute.threads import in_threads, one_thread
 from geonode.errors import ParameterError, SpectraError, TrainingError
@@ -26,7 +25,7 @@ from geonode.estimation.posterior import Estimates, estimate
 from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
-from geonode.spectra.component_regression import PRODUCTS_AT_ONCE, ROUNDING_OF_SPECTRA
+from geonode.spectra.component_regression import PRODUCTS_AT_ONCE, ROUNDING_OF_SPECTRA, Fitted
 from geonode.spectra.series import Series
 from geonode.spectra.table import without_rounding
 from geonode.ties import EQUAL
@@ -212,12 +211,6 @@ class Calibration:
             estimates["geonode"] = known
         leverages = {key: one.leverages_of(spectra) for key, one in used.items()}
         return combination.of_methods(estimates, leverages)
-
-    def is_determined(
-        self, estimates: Float[np.ndarray, "unknown"], ends: Float[np.ndarray, "unknown 2"]
-    ) -> Bool[np.ndarray, "unknown"]:
-        """Whether estimates of `estimate` say where in the range a concentration is."""
-        return is_determined(estimates, ends, self.concentrations)
 
     @one_thread()
     def by_geonode(self, spectra: Any, level: float | None = None) -> Estimates:

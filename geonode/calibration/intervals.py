@@ -56,20 +56,14 @@ Sets = list[list[tuple[float, float]]]
 
 @dataclass(frozen=True)
 class ErrorLaw:
-    """Variance v of an error over concentration: constant + proportional c^2.
-
-    Attributes:
-        inside: constant (concentration squared) and proportional part between the levels.
-        beyond: the same beyond them.
-        low, high: lowest and highest level.
-        freedom: degrees of freedom.
-    """
+    """Variance v of an error over concentration: constant + proportional c^2."""
 
     inside: tuple[float, float]
-    beyond: tuple[float, float]
-    low: float
-    high: float
-    freedom: int
+    """Constant (concentration squared) and proportional part between the levels."""
+    beyond: tuple[float, float]  # the same beyond them
+    low: float  # lowest level
+    high: float  # highest level
+    freedom: int  # degrees of freedom
 
     @classmethod
     def of(

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from geonode.calibration.chance import Chance
 from geonode.calibration.diagnostics import Diagnostics
 from geonode.calibration.fit import Calibration
+from geonode.calibration.intervals import is_determined
 from geonode.calibration.limits import Limit, limits, precision_limit
 from geonode.calibration.methods import (
     CALIBRATIONS,
@@ -228,7 +229,7 @@ class OneSubstance:
             low, high = ends.T
         levels = self.series.concentrations
         outside = ((middle < levels[0]) & (levels[0] > 0)) | (middle > levels[-1])
-        determined = self.calibration.is_determined(middle, np.stack([low, high], axis=1))
+        determined = is_determined(middle, np.stack([low, high], axis=1), levels)
         flags = flags + OUTSIDE * outside + UNDETERMINED * ~determined
         return np.stack([middle, low, high, *of_fit]), flags.astype(np.uint8)
 
