@@ -122,8 +122,11 @@ class Calibration:
         of, scan = scans or (np.arange(len(spectra)), spectra)
         folds = folds_of(concentrations, groups)
         keys = keys_for(folds, preprocessed=preprocessed)
-        found = {key: _reported(key, report, concentrations, spectra, folds) for key in keys}
-        estimates = {name: one.left_out for name, one in found.items()}
+        methods: dict[str, Fitted] = {}
+        for key in keys:
+            methods[key] = fitted(key, concentrations, spectra, folds)
+            report(1)
+        estimates = {key: method.left_out for key, method in methods.items()}
         sets: dict[str, Sets] = {}
         curve, absent = None, ""
 
@@ -144,7 +147,7 @@ class Calibration:
             curve = first
         except (SpectraError, TrainingError) as error:
             absent = f"geonode takes no part: {error}"
-        leverages = {name: one.leverages for name, one in found.items()}
+        leverages = {key: method.leverages for key, method in methods.items()}
         estimates["combined"], leverages["combined"] = combined_left_out(
             concentrations, estimates, leverages, folds
         )
@@ -153,7 +156,7 @@ class Calibration:
         if chosen not in estimates:
             absent = absent if chosen == "geonode" else WITHOUT_PREPROCESSINGS
             raise ParameterError("calibration", "method", chosen, f"another: {absent}")
-        whole = cls(concentrations, found, curve, absent, estimates, chosen, None, sets, level)
+        whole = cls(concentrations, methods, curve, absent, estimates, chosen, None, sets, level)
         if chosen == "geonode":
             return whole
         own, its = estimates[chosen], leverages[chosen]
@@ -266,21 +269,10 @@ class Calibration:
         return found
 
 
-def _reported(key: str, report: Progress, *known: Any) -> Fitted:
-    """A fitted method, reported as one unit of work."""
-    found = fitted(key, *known)
-    report(1)
-    return found
-
-
 def _required_groups(
     spectra: np.ndarray, concentrations: np.ndarray, groups: np.ndarray | None, method: str
 ) -> np.ndarray:
-    """Groups from 0 on, by default of scans of one preparation.
-
-    Raises:
-        ParameterError, SpectraError: as `Calibration.fit`.
-    """
+    """Groups from 0 on, by default of scans of one preparation."""
     if method not in {"auto", *NAMES}:
         raise ParameterError("calibration", "method", method, f"auto, {', '.join(NAMES)}")
     if (concentrations < 0).any():
@@ -295,11 +287,9 @@ def _required_groups(
 
 
 def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Groups of samples of one concentration that are nearer to each other than to all others.
-
-    Samples of one concentration that differ as much as those of different ones are compositions in
-    which something else varies. A method must tell them apart, and they are left out one by one.
-    """
+    """Groups of samples of one concentration that are nearer to each other than to all others."""
+    # Samples of one concentration that differ as much as those of different ones are compositions
+    # in which something else varies. A method must tell them apart: they are left out one by one.
     _, level, counts = np.unique(levels, return_inverse=True, return_counts=True)
     centred, groups = spectra - spectra.mean(axis=0), np.arange(len(levels))
     sizes = np.sum(centred**2, axis=1)
@@ -322,15 +312,12 @@ def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarr
 
 
 def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets], level: float) -> str:
-    """Key of what estimates.
-
-    If the combination does not count, it is geonode if its sets hold: where spectra of two
-    concentrations are alike, all point estimates fail, and its sets have both.
-    """
+    """Key of what estimates."""
     if method != "auto":
         return method
     if verdict.chosen or "geonode" not in sets:
         return "combined"
+    # Where spectra of two concentrations are alike, all point estimates fail; its sets have both.
     held = are_held(verdict.levels, sets["geonode"])
     return "combined" if _are_few(held, level) else "geonode"
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from geonode.calibration.calibration_file import CalibrationFile
-from geonode.calibration.checks import Control
 from geonode.estimation.estimates import Estimate
 from geonode.storage.atomic import remove, replacing, write_bytes
 from geonode.storage.table import SHOWN, Cell, Column, Table, number_text
@@ -123,7 +122,7 @@ def write_results(file: CalibrationFile[Any], out: Path) -> None:
             remove(path)
 
 
-def alternatives_text(one: Estimate | Control, digits: int = 6) -> str:
+def alternatives_text(one: Estimate, digits: int = 6) -> str:
     """Concentrations that are as likely, as "18.3 or 41.7"; empty for one alone."""
     found = one.alternatives if len(one.alternatives) > 1 else ()
     return " or ".join(number_text(number, digits) for number in found)
@@ -181,7 +180,8 @@ def _unknowns(file: CalibrationFile[Any]) -> Table:
     if of_geonode := [one.by_geonode for one in found if one.by_geonode]:
         if file.model.calibration.method != "geonode":
             by += ", geonode beside it"
-            columns += interval_columns(_intervals(of_geonode), file.unit, level, "geonode ")
+            numbers = [_interval_cells(estimate, 0) for estimate in of_geonode]
+            columns += interval_columns([*zip(*numbers, strict=True)], file.unit, level, "geonode ")
         sets = [one.sets[0] if one.fits else None for one in of_geonode]
         columns += [
             Column("ambiguous", [one.is_ambiguous for one in of_geonode]),
@@ -206,30 +206,25 @@ def _reported_cells(one: Estimate, place: int) -> tuple[Cell, ...]:
     return alternatives_text(one) or rounded, shown, low, high, *raw
 
 
-def _intervals(found: list[Estimate]) -> list[list[Cell]]:
-    """Concentrations, two where they are as likely, and ends of their sets; none of misfits."""
-    numbers = [one.numbers[0] for one in found]
-    amounts: list[Cell] = [alternatives_text(one) or one.amounts[0] for one in found]
-    columns = amounts, [low for _, low, _ in numbers], [high for *_, high in numbers]
-    fits = [one.fits for one in found]
-    return [
-        [cell if fit else None for cell, fit in zip(each, fits, strict=True)] for each in columns
-    ]
+def _interval_cells(estimate: Estimate, place: int) -> list[Cell]:
+    """Amount, or two where they are as likely, and the ends of its set; none of a misfit."""
+    amount, low, high = estimate.numbers[place]
+    return [alternatives_text(estimate) or amount, low, high] if estimate.fits else [None] * 3
 
 
 def _controls(file: CalibrationFile[Any]) -> Table:
     found, unit = file.controls, file.unit
-    numbers: list[list[Cell]] = [
-        [alternatives_text(one) or one.estimated, one.low, one.high] if one.fits else [None] * 3
-        for one in found
-    ]
+    fits = [control.estimate.fits for control in found]
+    numbers = [_interval_cells(control.estimate, control.place) for control in found]
     columns = [
         Column("file", [one.file for one in found]),
         Column("control", [one.name for one in found]),
         Column("known", [one.known for one in found], unit),
         *interval_columns([*zip(*numbers, strict=True)], unit, file.model.level),
-        Column("fits", [one.fits for one in found]),
-        Column("z", [one.z if one.fits else None for one in found], digits=3),
+        Column("fits", fits),
+        Column(
+            "z", [one.z if fit else None for one, fit in zip(found, fits, strict=True)], digits=3
+        ),
         Column("warns", [one.warns for one in found]),
         Column("passed", [one.passed for one in found]),
     ]

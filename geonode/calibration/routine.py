@@ -18,7 +18,6 @@ from jaxtyping import Float
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile, M, read_unknown
 from geonode.calibration.checks import TWO_SIGMA, Control, Validation, known_already
-from geonode.calibration.one_substance import scans_of_levels
 from geonode.calibration.transfer import correction_by
 from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError, SpectraError
@@ -238,7 +237,15 @@ class Routine:
             report(len(spectra.names))
         judging = {one.file: one.spectra for one in (self.standards, self.validation) if one}
         judging |= self.unknowns if self.controls else {}
-        doubts = [said for one in judging.items() for said in _known_already(file, *one)]
+        doubts = []
+        for path, spectra in judging.items():
+            values = own_values(file.series, spectra)
+            if names := known_already(spectra.names, values, file.series.scans[1]):
+                some = listed(names[:SOME_NAMES]) + " and others" * (len(names) > SOME_NAMES)
+                doubts.append(
+                    f"{path}: calibrated with {some} too, which can judge or correct nothing; take "
+                    "others"
+                )
         return replace(file, doubts=doubts, controls=controls)
 
     def _controls(
@@ -324,16 +331,6 @@ def tables_of(given: list[Path]) -> list[Path]:
 def _suiting(file: Path, choices: Choices) -> Choices:
     """Choices without the sheet, which only workbooks have."""
     return choices if file.suffix.lower() == WORKBOOK else replace(choices, sheet=None)
-
-
-def _known_already(file: CalibrationFile[Any], path: Path, spectra: Spectra) -> list[str]:
-    """Sentence on spectra of a file that were calibrated with."""
-    values = own_values(file.series, spectra)
-    found = known_already(spectra.names, values, scans_of_levels(file.series)[1])
-    if not found:
-        return []
-    some = listed(found[:SOME_NAMES]) + (" and others" if len(found) > SOME_NAMES else "")
-    return [f"{path}: calibrated with {some} too, which can judge or correct nothing; take others"]
 
 
 def _names(path: Path, names: list[str], *, alone: bool | None = None) -> list[str]:

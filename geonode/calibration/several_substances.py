@@ -168,13 +168,9 @@ class SeveralSubstances:
 
     @property
     def pure(self) -> Float[np.ndarray, "wavelength substance"]:
-        """Derivatives of the spectrum by every amount, at the centre (signal per amount).
-
-        Without a response surface there are none, of no substance.
-        """
+        """Change of the signal per amount, by the response surface at the centre."""
         forward = self.calibration.surface
-        if forward is None:
-            return np.zeros((len(self.series.axis), 0))
+        assert forward  # without which nobody asks
         _, slopes, _ = forward.surface.at(torch.from_numpy(self.centre)[None])
         return forward.directions @ slopes[0].numpy()
 
@@ -182,8 +178,7 @@ class SeveralSubstances:
     def pure_half_widths(self) -> Float[np.ndarray, "wavelength substance"]:
         """Half widths of the intervals of `pure`, by the law of the left-out residuals."""
         forward = self.calibration.surface
-        if forward is None:
-            return np.zeros((len(self.series.axis), 0))
+        assert forward  # as in `pure`
         surface = forward.surface
         relative = surface.slope_variances(torch.from_numpy(self.centre)[None])[0].sqrt().numpy()
         residuals = (surface.residuals / surface.relative.sqrt()[:, None]).numpy()
@@ -197,21 +192,26 @@ class SeveralSubstances:
         return self.calibration.rmsep["combined"] / self.calibration.design.ranges
 
     @property
+    def _poor(self) -> list[str]:
+        """Substances that are not estimated better than their range says."""
+        return [
+            self.series.substances[at] for at in np.flatnonzero(self.of_range > LARGEST_OF_RANGE)
+        ]
+
+    @property
     def is_sound(self) -> bool:
         """Whether every substance is estimated better than its range says."""
-        return bool((self.of_range <= LARGEST_OF_RANGE).all())
+        return not self._poor
 
     @property
     def caution(self) -> str:
         """Which substances not to rely on."""
-        poor = np.flatnonzero(self.of_range > LARGEST_OF_RANGE)
-        named = listed([self.series.substances[at] for at in poor])
-        return f"do not rely on {named}: see the verdict" if len(poor) else ""
+        return f"do not rely on {listed(self._poor)}: see the verdict" if self._poor else ""
 
     @property
     def is_usable(self) -> bool:
         """Whether a substance is estimated better than its range says."""
-        return bool((self.of_range <= LARGEST_OF_RANGE).any())
+        return len(self._poor) < len(self.series.substances)
 
     @property
     def sentence(self) -> str:
@@ -223,8 +223,8 @@ class SeveralSubstances:
                 series.substances, series.units, errors, self.of_range.tolist(), strict=True
             )
         ]
-        poor = [series.substances[at] for at in np.flatnonzero(self.of_range > LARGEST_OF_RANGE)]
-        warning = f" Do not rely on {listed(poor)}: the errors are too large." if poor else ""
+        warning = f" Do not rely on {listed(self._poor)}: the errors are too large."
+        warning *= bool(self._poor)
         found = (
             f"{listed([*series.substances])} are calibrated together. Errors of left-out samples "
             f"(RMSEP): {listed(said)}.{warning}"

@@ -174,7 +174,7 @@ class MixtureCalibration:
             out: np.ndarray,
         ) -> tuple[ForwardModel | Span, dict[str, Inverse], Modes, np.ndarray]:
             kept, its = design.without(out), spectra[~out]
-            forward = ForwardModel.of(kept, its) if has_surface else Span.of(its)
+            forward = ForwardModel.of(kept, its) if has_surface else Span.of(its, amounts.shape[1])
             linear = fit_inverse(spectra[~out], kept.amounts, kept.composition, tried)
             return forward, linear, *_estimated(forward, linear, spectra[out])
 
@@ -309,7 +309,7 @@ def _whole(
     """Forward model or span of all samples, and the largest distance of one left out."""
     members = [one for one in parts[:: -(-len(parts) // MEMBERS)] if isinstance(one, ForwardModel)]
     if not members:
-        return Span.of(spectra), float(distance.max())
+        return Span.of(spectra, len(design.names)), float(distance.max())
     # An even number, so that the median of all is one of them.
     found = ForwardModel.of(design, spectra, tuple(members[: len(members) // 2 * 2]))
     return found, found.furthest
@@ -320,10 +320,7 @@ def _estimated(
 ) -> tuple[Modes, Float[np.ndarray, "method unknown substance"]]:
     """Minima of the forward model, and amounts by every method."""
     others = [linear[key].estimates(spectra) for key in inverse.METHODS]
-    if isinstance(forward, Span):
-        modes = forward.modes(spectra, others[0].shape[1])
-    else:
-        modes = forward.modes(spectra)
+    modes = forward.modes(spectra)
     return modes, np.stack([modes.amounts[:, 0], *others])
 
 

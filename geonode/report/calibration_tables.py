@@ -235,7 +235,7 @@ def _regression_vector(model: OneSubstance) -> Table:
 
 def _scan_spectra(model: OneSubstance) -> Table:
     """Every scan of the series, as it was calibrated with."""
-    series, (level, scans) = model.series, model.scans
+    series, (level, scans) = model.series, model.series.scans
     names = [
         quantity(float(amount), model.series.unit, 6) for amount in series.concentrations[level]
     ]

@@ -86,13 +86,7 @@ def mixture(outlier=0.0):
     return spectra, known
 
 
-@pytest.fixture
-def alone(monkeypatch):
-    """Without geonode, which takes time."""
-    monkeypatch.setattr("geonode.calibration.fit.FEWEST_LEVELS", 99)
-
-
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("without_geonode")
 def test_the_combination_is_that_of_a_loop_over_the_methods():
     spectra, known = mixture()
     found, unknown = Calibration.fit(spectra, known), mixture()[0][:5] * 0.9
@@ -109,7 +103,7 @@ def test_the_combination_is_that_of_a_loop_over_the_methods():
     assert is_determined(values, ends, known).all()
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("without_geonode")
 def test_an_outlier_is_named_and_turns_nothing():
     clean, marred = (Calibration.fit(*mixture(outlier)) for outlier in (0.0, 4.0))
     assert clean.warnings == []
