@@ -25,9 +25,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import bdtr, stdtrit  # scipy.stats takes 0.3 s to import
 
+from geonode.calibration.intervals import are_covered
 from geonode.errors import SpectraError
 from geonode.estimation.estimates import Estimate
-from geonode.posterior.prior import COVERAGE
 from geonode.ties import EQUAL
 from geonode.wording import listed, number, percent, quantity
 
@@ -104,21 +104,28 @@ class Control:
 class Validation:
     """Samples of known concentration that the calibration does not know."""
 
-    file: str  # their file
-    names: list[str]  # of the spectra
+    file: str  # their file, and the substance if there are several
     known: OfSamples  # their concentrations
-    estimated: OfSamples
-    ends: EndsOfSamples
-    """estimated, ends: as for unknowns, with the intervals."""
-    fits: Bool[np.ndarray, "sample"]  # whether a spectrum may be one of the series
-    held: Bool[np.ndarray, "sample"]
-    """Whether the intervals, or parts of the sets, contain the known concentrations."""
-    level: float = COVERAGE  # of the intervals
+    estimates: list[Estimate]  # as for unknowns
+    place: int  # of the substance
+    level: float  # of the intervals
+
+    @cached_property
+    def estimated(self) -> OfSamples:
+        """Estimated concentrations."""
+        return np.array([estimate.amounts[self.place] for estimate in self.estimates])
+
+    @cached_property
+    def covered(self) -> Bool[np.ndarray, "sample"]:
+        """Whether the intervals, or parts of the sets, contain the known concentrations."""
+        return are_covered(self.known, [estimate.sets[self.place] for estimate in self.estimates])
 
     @property
     def fails(self) -> bool:
         """Whether chance leaves so few intervals that contain what is known in less than 1%."""
-        return bool(round(bdtr(self.held.sum(), len(self.held), self.level), 9) < UNLIKELY_FEW)
+        return bool(
+            round(bdtr(self.covered.sum(), len(self.covered), self.level), 9) < UNLIKELY_FEW
+        )
 
     @property
     def rmsep(self) -> float:
@@ -141,10 +148,10 @@ class Validation:
         said = (
             f"validation with {len(self.known)} spectra ({self.file}): RMSEP "
             f"{quantity(self.rmsep, unit)}, bias {quantity(self.bias, unit)}, slope "
-            f"{number(self.slope, absent='not known')}, {self.held.sum()} of {len(self.held)} "
+            f"{number(self.slope, absent='not known')}, {self.covered.sum()} of {len(self.known)} "
             f"inside their {percent(self.level)}% intervals"
         )
-        wrong = int((~self.fits).sum())
+        wrong = sum(not estimate.fits for estimate in self.estimates)
         said = f"{said}; {wrong} fit nowhere" if wrong else said
         few = f"chance leaves so few in less than {UNLIKELY_FEW:.0%} of validations"
         return f"{said}; it failed: {few}" if self.fails else said

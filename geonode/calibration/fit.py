@@ -13,7 +13,7 @@ from geonode.calibration.combination import combined_left_out
 from geonode.calibration.intervals import (
     ErrorLaw,
     Sets,
-    are_held,
+    are_covered,
     intervals_left_out,
 )
 from geonode.calibration.methods import FEWEST_GROUPS, fitted, folds_of, keys_for
@@ -227,46 +227,46 @@ class Calibration:
         spectra = real_array(spectra, "spectra", unknown=None, wavelength=None)
         return estimate(self.curve, spectra, level or self.level)
 
-    def held(self, method: str) -> Bool[np.ndarray, "sample"]:
+    def covered(self, method: str) -> Bool[np.ndarray, "sample"]:
         """Whether the intervals of a method (a key of `sets`) hold the left-out samples."""
-        return are_held(self.concentrations, self.sets[method])
+        return are_covered(self.concentrations, self.sets[method])
 
     @property
     def warnings(self) -> list[str]:
         """Sentences that a reader must know before using what estimates."""
-        found, held = [], self.held(self.method)
-        if _are_few(held, self.level):
-            found.append(
-                f"Warning: {held.sum()} of {len(held)} known levels inside their interval; about "
-                f"{self.level * len(held):.0f} expected."
+        sentences, covered, count = [], self.covered(self.method), len(self.concentrations)
+        if _are_few(covered, self.level):
+            sentences.append(
+                f"Warning: {covered.sum()} of {count} known levels inside their interval; about "
+                f"{self.level * count:.0f} expected."
             )
         used = self.verdict.by_key(self.method)
         if (share := used.scores.rmsep_of_range) >= LARGEST_ERROR:
-            found.append(
+            sentences.append(
                 f"Warning: the error (RMSEP) is {share:.0%} of the range of the levels, so that "
                 "estimates tell little more than low from high."
             )
         relative = self.verdict.relative_error(used)
         if relative is not None and relative >= LARGEST_RELATIVE:
-            found.append(
+            sentences.append(
                 f"Warning: the error is {relative:.0%} of the level over decades, so that "
                 "estimates tell little more than the order of magnitude."
             )
         if self.law is None:
-            return found
+            return sentences
         known = self.concentrations
         away = used.estimates - known
         half = np.array([parts[0][1] - parts[0][0] for parts in self.sets[self.method]]) / 2
         half *= ndtri((1 + COVERAGE) / 2) / ndtri((1 + self.level) / 2)
         outlying = (np.abs(away) > OUTLYING * half) & (known > known.min()) & (known < known.max())
         for place in np.flatnonzero(outlying):
-            found.append(
+            sentences.append(
                 f"Warning: sample {place + 1}, of {number(float(known[place]))}, is estimated "
                 f"{number(float(away[place]), 2)} off by the others, "
                 f"{abs(away[place]) / half[place]:.0f} times what its interval allows: look "
                 "whether it was mistaken."
             )
-        return found
+        return sentences
 
 
 def _required_groups(
@@ -318,10 +318,10 @@ def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets], level: float) 
     if verdict.chosen or "geonode" not in sets:
         return "combined"
     # Where spectra of two concentrations are alike, all point estimates fail; its sets have both.
-    held = are_held(verdict.levels, sets["geonode"])
-    return "combined" if _are_few(held, level) else "geonode"
+    covered = are_covered(verdict.levels, sets["geonode"])
+    return "combined" if _are_few(covered, level) else "geonode"
 
 
-def _are_few(held: np.ndarray, level: float) -> bool:
+def _are_few(covered: np.ndarray, level: float) -> bool:
     """Whether it is unlikely that so few sets hold, if a share of `level` should."""
-    return bool(bdtr(held.sum(), len(held), level) < UNLIKELY)
+    return bool(bdtr(covered.sum(), len(covered), level) < UNLIKELY)

@@ -198,7 +198,7 @@ def is_determined(
     return (ends[:, 1] - ends[:, 0] < (high - low) / 2) & (beyond <= high - low)
 
 
-def are_held(true: Float[np.ndarray, "sample"], sets: Sets) -> Bool[np.ndarray, "sample"]:
+def are_covered(true: Float[np.ndarray, "sample"], sets: Sets) -> Bool[np.ndarray, "sample"]:
     """Whether sets hold the true concentrations."""
     pairs = zip(true, sets, strict=True)
     return np.array([any(low <= one <= high for low, high in parts) for one, parts in pairs])

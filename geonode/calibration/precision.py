@@ -98,9 +98,9 @@ class PrecisionProfile:
 
     def _ranges(self, margin: np.ndarray) -> list[tuple[float, float]]:
         """Ranges where a margin is not negative; it is linear between the nodes."""
-        nodes, held = self.concentrations, margin >= 0
-        at = np.flatnonzero(held[1:] != held[:-1])
+        nodes, within = self.concentrations, margin >= 0
+        at = np.flatnonzero(within[1:] != within[:-1])
         share = margin[at] / (margin[at] - margin[at + 1])
         crossed = nodes[at] + share * (nodes[at + 1] - nodes[at])
-        ends = np.concatenate([nodes[:1][held[:1]], crossed, nodes[-1:][held[-1:]]]).tolist()
+        ends = np.concatenate([nodes[:1][within[:1]], crossed, nodes[-1:][within[-1:]]]).tolist()
         return list(zip(ends[::2], ends[1::2], strict=True))

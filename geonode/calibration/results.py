@@ -233,22 +233,24 @@ def _controls(file: CalibrationFile[Any]) -> Table:
 
 
 def _validated(file: CalibrationFile[Any]) -> Table:
-    found, unit = file.validations, file.unit
-    names = ("known", "estimated", "ends", "held", "fits")
-    each = (np.concatenate([getattr(one, name) for one in found]) for name in names)
-    known, estimated, ends, held, fits = each
-    files: list[Cell] = [one.file for one in found for _ in one.names]
+    validations, unit = file.validations, file.unit
+    each = [(judged, sample) for judged in validations for sample in judged.estimates]
+    known, estimated, covered = (
+        np.concatenate([getattr(judged, name) for judged in validations])
+        for name in ("known", "estimated", "covered")
+    )
+    numbers = [sample.numbers[judged.place] for judged, sample in each]
     columns = [
-        *[Column("file", files)] * (len(found) > 1),
-        Column("spectrum", [name for one in found for name in one.names]),
+        *[Column("file", [judged.file for judged, _ in each])] * (len(validations) > 1),
+        Column("spectrum", [sample.name for _, sample in each]),
         Column("known", known, unit),
-        *interval_columns((estimated, *ends.T), unit, file.model.level),
+        *interval_columns([*zip(*numbers, strict=True)], unit, file.model.level),
         Column("error", estimated - known, unit),
-        Column("inside the interval", held),
-        Column("fits", fits),
+        Column("inside the interval", covered),
+        Column("fits", [sample.fits for _, sample in each]),
     ]
-    said = [one.sentence(unit) for one in found]
-    title = ". ".join(f"{one[0].upper()}{one[1:]}" for one in said)
+    sentences = [judged.sentence(unit) for judged in validations]
+    title = ". ".join(f"{sentence[0].upper()}{sentence[1:]}" for sentence in sentences)
     return Table("validated", title, columns)
 
 

@@ -213,18 +213,11 @@ class Routine:
             file = replace(file, correction=correction)
         if self.validation:
             found = file.estimated(self.validation.file, self.validation.spectra)
-            numbers = np.array([one.numbers for one in found])
-            fits = np.array([one.fits for one in found])
-            amounts, names = self.validation.amounts, self.validation.spectra.names
-            held = np.array([one.contains(each) for one, each in zip(found, amounts, strict=True)])
+            each = enumerate(zip(file.substances, self.validation.amounts.T, strict=True))
             name, level = str(self.validation.file), file.model.level
             judged = [
-                Validation(
-                    _of(name, of), names, known, each[:, 0], each[:, 1:], fits, inside, level
-                )
-                for of, known, each, inside in zip(
-                    file.substances, amounts.T, numbers.swapaxes(0, 1), held.T, strict=True
-                )
+                Validation(_of(name, substance), known, found, place, level)
+                for place, (substance, known) in each
             ]
             file = replace(file, validations=judged)
         same = Counter(path.name for path in self.unknowns)

@@ -32,6 +32,8 @@ from geonode.wording import listed, number, percent, quantity
 COMPARED = {"combined": "combined", **NAMES}
 """Names of all that is compared, for people."""
 
+FITS_NOWHERE = "fits nowhere: unlike the samples, so there is no estimate"
+
 LARGEST_OF_RANGE = 0.25
 """RMSEP over the range, from which a substance is not estimated."""
 
@@ -96,7 +98,7 @@ class SeveralSubstances:
                 amounts,
                 sets,
                 fits,
-                _remark_of_mixture(fits, len(parts)),
+                "several mixtures fit" * (len(parts) > 1) if fits else FITS_NOWHERE,
                 standard_errors=of_amounts,
             )
             for name, amounts, sets, fits, parts, of_amounts in zip(
@@ -241,10 +243,3 @@ def _pixels(calibration: MixtureCalibration, level: float, spectra: np.ndarray) 
     flags = flags + OUTSIDE * found.outside.any(axis=1) + UNDETERMINED * ~determined
     layers = np.vstack([each.reshape(len(spectra), -1).T, found.misfit])
     return layers, flags.astype(np.uint8)
-
-
-def _remark_of_mixture(fits: bool, parts: int) -> str:
-    """That a spectrum fits nowhere, or several mixtures; empty for neither."""
-    if not fits:
-        return "fits nowhere: unlike the samples, so there is no estimate"
-    return "several mixtures fit" if parts > 1 else ""

@@ -280,8 +280,8 @@ class ForwardModel:
     def _stepped(self, here: Tensor, slope: Tensor, curvature: Tensor) -> Tensor:
         """Amounts after a step of Newton, at most half of the range long, within the box."""
         ranges, low, high = self._box
-        held = ((here <= low) & (slope > 0)) | ((here >= high) & (slope < 0))
-        free = (~held).double()
+        bound = ((here <= low) & (slope > 0)) | ((here >= high) & (slope < 0))
+        free = (~bound).double()
         curvature = curvature * free[:, :, None] * free[:, None] + torch.diag_embed(1 - free)
         step = -torch.linalg.solve(curvature, (slope * free)[..., None])[..., 0]
         longest = (step / ranges).abs().amax(1, keepdim=True)

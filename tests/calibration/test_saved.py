@@ -177,7 +177,7 @@ def test_between_the_parts_of_a_set_no_check_passes(tmp_path):
     assert (right.passed, wrong.passed) == (True, False)
     assert right.estimate.alternatives == pytest.approx([20, 40], abs=1)
     assert re.search(r"found \S+ or \S+ \(", right.sentence("1"))
-    assert used.validations[0].held.tolist() == [True, False]
+    assert used.validations[0].covered.tolist() == [True, False]
     # Standards of the day that are twice as concentrated: parts and alternatives double.
     line = Correction("d.csv", list("abc"), 2 * levels[1:4], levels[1:4])
     one, _ = replace(file, correction=line).estimated(day, read_spectra(day))
@@ -188,27 +188,25 @@ def test_between_the_parts_of_a_set_no_check_passes(tmp_path):
 def test_validation_scores_are_those_of_the_field():
     known, random = np.repeat([1.0, 4.0, 9.0], 2), np.random.default_rng(4)
     found = 0.3 + 1.1 * known + 0.1 * random.normal(size=6)
-    ends = np.stack([found - 0.7, found + 0.7], axis=1)
-    held = abs(found - known) <= 0.7
-    judged = Validation("v.csv", list("abcdef"), known, found, ends, np.ones(6, bool), held)
+    estimates = [Estimate("a", [one], [[(one - 0.7, one + 0.7)]], True) for one in found.tolist()]
+    judged = Validation("v.csv", known, estimates, 0, 0.9)
     line = linregress(known, found)
     assert judged.slope == pytest.approx(line.slope)
     errors = found - known
     assert judged.bias == pytest.approx(sum(errors) / 6)
     assert judged.rmsep**2 == pytest.approx(judged.bias**2 + errors.var())
     assert "slope 1.09, 2 of 6 inside" in judged.sentence("ppb")
-    one = Validation("v.csv", ["a"], known[:1], found[:1], ends[:1], np.zeros(1, bool), held[:1])
+    one = Validation("v.csv", known[:1], [replace(estimates[0], fits=False)], 0, 0.9)
     assert one.slope is None
     assert one.sentence("ppb").endswith("1 fit nowhere")
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 10, 20, 50])
 def test_a_validation_fails_where_chance_hardly_leaves_so_few_inside(count):
-    zeros, ends = np.zeros(count), np.zeros((count, 2))
+    estimate = Estimate("a", [0.0], [[(-1.0, 1.0)]], True)
     for inside in range(count + 1):
-        held = np.arange(count) < inside
-        names, fits = [str(one) for one in range(count)], np.ones(count, bool)
-        judged = Validation("v.csv", names, zeros, zeros, ends, fits, held)
+        known = 2.0 * (np.arange(count) >= inside)
+        judged = Validation("v.csv", known, [estimate] * count, 0, 0.9)
         assert judged.fails == (binom.cdf(inside, count, 0.9) < 0.01 - 1e-12)
         assert ("it failed" in judged.sentence("ppb")) == judged.fails
 
