@@ -38,22 +38,25 @@ def brief_unknowns(file: CalibrationFile[Any], *, ends: bool = True) -> Table:
         file: with its results.
         ends: whether to give the ends of intervals, and why a spectrum fits nowhere.
     """
-    names, found = _found(file)
+    names, estimates = _spectra_used(file)
     amounts = [
-        Column(name or "estimate", [_reported_text(one, at, ends=ends) for one in found], file.unit)
+        Column(
+            name or "estimate", [_reported_text(one, at, ends=ends) for one in estimates], file.unit
+        )
         for at, name in enumerate(file.substances)
     ]
-    columns = [Column("sample", [one.name for one in found]), *amounts]
-    remarks = [said or "fits" for said in _remarks(file, found)]
+    columns = [Column("sample", [one.name for one in estimates]), *amounts]
+    remarks = [text or "fits" for text in _remarks(file, estimates)]
     if not ends:
         remarks = [
-            said if one.fits else "fits nowhere" for said, one in zip(remarks, found, strict=True)
+            text if one.fits else "fits nowhere"
+            for text, one in zip(remarks, estimates, strict=True)
         ]
     columns.append(Column("remark", remarks))
     if len(file.unknowns) > 1:
         columns.insert(0, Column("file", names))
-    said = f", with {percent(file.model.level)}% intervals" if ends else ""
-    return Table("brief", f"Unknown spectra: estimate ± standard error{said}", columns)
+    text = f", with {percent(file.model.level)}% intervals" if ends else ""
+    return Table("brief", f"Unknown spectra: estimate ± standard error{text}", columns)
 
 
 def reported(amount: float, error: float) -> tuple[float, float | None, str]:
@@ -77,8 +80,8 @@ def _reported_text(one: Estimate, place: int, *, ends: bool) -> str:
     within = f"({number_text(low, SHOWN)} to {number_text(high, SHOWN)})"
     if not one.is_number(place):
         return f"not determined {within}"
-    said = alternatives_text(one, SHOWN) or reported(amount, one.standard_errors[place])[2]
-    return f"{said} {within}" if ends else said
+    text = alternatives_text(one, SHOWN) or reported(amount, one.standard_errors[place])[2]
+    return f"{text} {within}" if ends else text
 
 
 def interval_columns(numbers: Sequence[Any], unit: str, level: float, of: str = "") -> list[Column]:
@@ -128,13 +131,13 @@ def alternatives_text(one: Estimate, digits: int = 6) -> str:
     return " or ".join(number_text(number, digits) for number in found)
 
 
-def _found(file: CalibrationFile[Any]) -> tuple[list[str], list[Estimate]]:
+def _spectra_used(file: CalibrationFile[Any]) -> tuple[list[str], list[Estimate]]:
     """Names of the files of all unknown spectra, and their estimates."""
     both = [(name, one) for name, of_file in file.unknowns for one in of_file]
     return [name for name, _ in both], [one for _, one in both]
 
 
-def _remarks(file: CalibrationFile[Any], found: list[Estimate]) -> list[str]:
+def _remarks(file: CalibrationFile[Any], estimates: list[Estimate]) -> list[str]:
     """What must be known of unknown spectra; a failed control concerns the spectra of its file.
 
     That of a file with nothing but controls concerns all.
@@ -143,17 +146,17 @@ def _remarks(file: CalibrationFile[Any], found: list[Estimate]) -> list[str]:
     checked = {(one.file, one.name) for one in file.controls}
     sizes = {name: len(of_file) for name, of_file in file.unknowns}
     alone = any(sizes[name] == sum(one == name for one, _ in checked) for name in failed)
-    said = [
+    remarks = [
         (one.remark, "a control failed" * (alone or name in failed), file.model.caution)
-        for name, one in zip(_found(file)[0], found, strict=True)
+        for name, one in zip(_spectra_used(file)[0], estimates, strict=True)
     ]
-    return ["; ".join(filter(None, one)).replace(".; ", "; ") for one in said]
+    return ["; ".join(filter(None, one)).replace(".; ", "; ") for one in remarks]
 
 
 def _unknowns(file: CalibrationFile[Any]) -> Table:
     """What is reported of unknowns first, raw numbers and what else is known of them behind it."""
-    names, found = _found(file)
-    columns = [Column("file", names), Column("spectrum", [one.name for one in found])]
+    names, estimates = _spectra_used(file)
+    columns = [Column("file", names), Column("spectrum", [one.name for one in estimates])]
     raw: list[Column] = []
     level = file.model.level
     own = ("standard error", *ends_called(level), "raw estimate", "raw standard error")
@@ -161,23 +164,23 @@ def _unknowns(file: CalibrationFile[Any]) -> Table:
         zip(file.series.substances, file.series.units, strict=True)
     ):
         group = "" if file.series.is_of_one else name
-        cells = zip(*(_reported_cells(one, place) for one in found), strict=True)
+        cells = zip(*(_reported_cells(one, place) for one in estimates), strict=True)
         for title, values in zip((group or "estimated", *own), cells, strict=True):
             called = f"{group} {title}" if group and title in own else title
             shown = raw if title.startswith("raw") else columns
             digits = None if shown is raw else 6
             shown.append(Column(called, values, unit, digits=digits, group=group))
-    columns.append(Column("remark", _remarks(file, found)))
-    columns += [Column("fits", [one.fits for one in found]), *raw]
-    if any(one.dilution != 1 for one in found):
-        columns.append(Column("dilution", [one.dilution for one in found]))
+    columns.append(Column("remark", _remarks(file, estimates)))
+    columns += [Column("fits", [one.fits for one in estimates]), *raw]
+    if any(one.dilution != 1 for one in estimates):
+        columns.append(Column("dilution", [one.dilution for one in estimates]))
     by = file.method
     if file.correction:
         by += ", corrected by standards"
-    if any(one.uncorrected for one in found):
-        raw_amounts = [one.uncorrected[0] if one.fits else None for one in found]
+    if any(one.uncorrected for one in estimates):
+        raw_amounts = [one.uncorrected[0] if one.fits else None for one in estimates]
         columns.append(Column("uncorrected", raw_amounts, file.unit))
-    if of_geonode := [one.by_geonode for one in found if one.by_geonode]:
+    if of_geonode := [one.by_geonode for one in estimates if one.by_geonode]:
         if file.model.calibration.method != "geonode":
             by += ", geonode beside it"
             numbers = [_interval_cells(estimate, 0) for estimate in of_geonode]
@@ -188,7 +191,7 @@ def _unknowns(file: CalibrationFile[Any]) -> Table:
             Column("p", [one.p_value for one in of_geonode]),
             Column(f"geonode set{percent(level)}", sets, file.unit),
         ]
-    columns.append(Column("method", [file.method] * len(found)))
+    columns.append(Column("method", [file.method] * len(estimates)))
     title = f"Unknown spectra, estimated by {by}, with {percent(level)}% intervals"
     return Table("unknowns", title, columns)
 
@@ -213,20 +216,20 @@ def _interval_cells(estimate: Estimate, place: int) -> list[Cell]:
 
 
 def _controls(file: CalibrationFile[Any]) -> Table:
-    found, unit = file.controls, file.unit
-    fits = [control.estimate.fits for control in found]
-    numbers = [_interval_cells(control.estimate, control.place) for control in found]
+    controls, unit = file.controls, file.unit
+    fits = [control.estimate.fits for control in controls]
+    numbers = [_interval_cells(control.estimate, control.place) for control in controls]
     columns = [
-        Column("file", [one.file for one in found]),
-        Column("control", [one.name for one in found]),
-        Column("known", [one.known for one in found], unit),
+        Column("file", [one.file for one in controls]),
+        Column("control", [one.name for one in controls]),
+        Column("known", [one.known for one in controls], unit),
         *interval_columns([*zip(*numbers, strict=True)], unit, file.model.level),
         Column("fits", fits),
         Column(
-            "z", [one.z if fit else None for one, fit in zip(found, fits, strict=True)], digits=3
+            "z", [one.z if fit else None for one, fit in zip(controls, fits, strict=True)], digits=3
         ),
-        Column("warns", [one.warns for one in found]),
-        Column("passed", [one.passed for one in found]),
+        Column("warns", [one.warns for one in controls]),
+        Column("passed", [one.passed for one in controls]),
     ]
     title = "Controls: z, the error over its standard error, warns above 2 and fails above 3"
     return Table("controls", title, columns)
@@ -256,11 +259,11 @@ def _validated(file: CalibrationFile[Any]) -> Table:
 
 def _standards(file: CalibrationFile[Any]) -> Table:
     assert file.correction
-    found, unit = file.correction, file.unit
+    correction, unit = file.correction, file.unit
     columns = [
-        Column("spectrum", found.names),
-        Column("known", found.known, unit),
-        Column("estimated", found.estimated, unit),
-        Column("corrected", found.corrected, unit),
+        Column("spectrum", correction.names),
+        Column("known", correction.known, unit),
+        Column("estimated", correction.estimated, unit),
+        Column("corrected", correction.corrected, unit),
     ]
-    return Table("standards", f"Estimates are {found.sentence(unit)}", columns)
+    return Table("standards", f"Estimates are {correction.sentence(unit)}", columns)

@@ -62,14 +62,14 @@ class SeveralSubstances:
             key, value = next(iter(other.items()))
             expected = "none: several amounts are calibrated together; --target NAME takes one"
             raise ParameterError("parameters", f"calibrate.{key}", value, expected)
-        found = MixtureCalibration.of(
+        calibration = MixtureCalibration.of(
             series.signal,
             series.amounts,
             series.substances,
             preprocessed=bool(series.preprocessing.steps),
             report=report,
         )
-        return cls(series, moved(found, CPU), parameters.level)
+        return cls(series, moved(calibration, CPU), parameters.level)
 
     @staticmethod
     def steps(series: Series) -> int:
@@ -81,47 +81,43 @@ class SeveralSubstances:
 
     def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
         """Amounts of all substances, and the ends of their sets."""
-        found = self.calibration.estimate(spectra, self.level)
-        return found.amounts, found.intervals
+        estimates = self.calibration.estimate(spectra, self.level)
+        return estimates.amounts, estimates.intervals
 
     def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
         """Estimates of all substances together."""
-        found = self.calibration.estimate(spectra, self.level)
+        mixtures = self.calibration.estimate(spectra, self.level)
         # Beyond what fits the surface may be singular.
-        errors = np.full(found.amounts.shape, np.inf)
-        if found.fits.any():
-            errors[found.fits] = self.calibration.precision(found.amounts[found.fits])[0]
-        columns = names, found.amounts.tolist(), found.sets, found.fits.tolist(), found.parts
+        errors = np.full(mixtures.amounts.shape, np.inf)
+        if mixtures.fits.any():
+            errors[mixtures.fits] = self.calibration.precision(mixtures.amounts[mixtures.fits])[0]
+        remarks = [
+            "several mixtures fit" * (len(parts) > 1) if fits else FITS_NOWHERE
+            for fits, parts in zip(mixtures.fits, mixtures.parts, strict=True)
+        ]
+        columns = names, mixtures.amounts.tolist(), mixtures.sets, mixtures.fits.tolist(), remarks
+        each = zip(*columns, errors.tolist(), strict=True)
         return [
-            Estimate(
-                name,
-                amounts,
-                sets,
-                fits,
-                "several mixtures fit" * (len(parts) > 1) if fits else FITS_NOWHERE,
-                standard_errors=of_amounts,
-            )
-            for name, amounts, sets, fits, parts, of_amounts in zip(
-                *columns, errors.tolist(), strict=True
-            )
+            Estimate(name, amounts, sets, fits, remark, standard_errors=standard_errors)
+            for name, amounts, sets, fits, remark, standard_errors in each
         ]
 
     @property
     def facts(self) -> list[tuple[str, str]]:
         """Weights of the methods and constants of the intervals of every substance."""
-        found, radii = self.calibration, self.calibration.radii(self.level).tolist()
-        told = [("method", self.method), ("constants", "all of them in the calibration file")]
+        calibration, radii = self.calibration, self.calibration.radii(self.level).tolist()
+        facts = [("method", self.method), ("constants", "all of them in the calibration file")]
         for place, name in enumerate(self.series.substances):
             each = [
                 f"{NAMES[key]} {number(weight, 4)}"
-                for key, weight in zip(NAMES, found.weights[:, place].tolist(), strict=True)
+                for key, weight in zip(NAMES, calibration.weights[:, place].tolist(), strict=True)
                 if weight
             ]
-            told.append((f"weights, {name}", listed(each)))
-            said = f"variance of the rest {float(found.rest[place, place])!r}, "
-            said += f"squared half width over variance {radii[place]!r}"
-            told.append((f"law of errors, {name}", said))
-        return told
+            facts.append((f"weights, {name}", listed(each)))
+            law = f"variance of the rest {float(calibration.rest[place, place])!r}, "
+            law += f"squared half width over variance {radii[place]!r}"
+            facts.append((f"law of errors, {name}", law))
+        return facts
 
     def range_remark(self, estimate: Estimate) -> str | None:
         """Which amounts are beyond those of the samples; None if none is."""
@@ -133,15 +129,15 @@ class SeveralSubstances:
     @property
     def layers(self) -> dict[str, tuple[str, str]]:
         """The amount of every substance with its interval, and how far a pixel is off."""
-        found, level = {}, percent(self.level)
+        layers, level = {}, percent(self.level)
         safe = [re.sub(r"\W+", "_", name) for name in self.series.substances]
         for place, (name, unit) in enumerate(zip(safe, self.series.units, strict=True)):
             own = name if safe.count(name) == 1 else f"{name}_{place + 1}"
             of = self.series.substances[place]
-            found[f"amount_{own}"] = (unit, f"amount of {of}")
-            found[f"low{level}_{own}"] = (unit, f"lower end of the {level}% interval of {of}")
-            found[f"high{level}_{own}"] = (unit, f"upper end of the {level}% interval of {of}")
-        return found | {"misfit": ("1", "distance from the samples over the largest that fits")}
+            layers[f"amount_{own}"] = (unit, f"amount of {of}")
+            layers[f"low{level}_{own}"] = (unit, f"lower end of the {level}% interval of {of}")
+            layers[f"high{level}_{own}"] = (unit, f"upper end of the {level}% interval of {of}")
+        return layers | {"misfit": ("1", "distance from the samples over the largest that fits")}
 
     def on(self, place: torch.device) -> Mapping:
         """Function that estimates the pixels of an image on a device."""
@@ -160,8 +156,8 @@ class SeveralSubstances:
     def method(self) -> str:
         """The methods with the largest weights."""
         best = zip(self.calibration.verdict, self.series.substances, strict=True)
-        said = listed([f"{NAMES[key]} of {name}" for key, name in best])
-        return f"all methods together, mostly {said}"
+        methods = listed([f"{NAMES[key]} of {name}" for key, name in best])
+        return f"all methods together, mostly {methods}"
 
     @property
     def centre(self) -> Float[np.ndarray, "substance"]:
@@ -219,7 +215,7 @@ class SeveralSubstances:
     def sentence(self) -> str:
         """Sentence on the substances calibrated, and how far off each is."""
         series, errors = self.series, self.calibration.rmsep["combined"].tolist()
-        said = [
+        errors_of_each = [
             f"{name} {quantity(error, unit)} ({number(100 * relative, 2)} % of its range)"
             for name, unit, error, relative in zip(
                 series.substances, series.units, errors, self.of_range.tolist(), strict=True
@@ -227,19 +223,19 @@ class SeveralSubstances:
         ]
         warning = f" Do not rely on {listed(self._poor)}: the errors are too large."
         warning *= bool(self._poor)
-        found = (
+        summary = (
             f"{listed([*series.substances])} are calibrated together. Errors of left-out samples "
-            f"(RMSEP): {listed(said)}.{warning}"
+            f"(RMSEP): {listed(errors_of_each)}.{warning}"
         )
-        return f"{found} {self.calibration.design.without_surface}".rstrip()
+        return f"{summary} {self.calibration.design.without_surface}".rstrip()
 
 
 def _pixels(calibration: MixtureCalibration, level: float, spectra: np.ndarray) -> MapValues:
-    found = calibration.estimate(spectra, level)
-    each = np.concatenate([found.amounts[..., None], found.intervals], axis=2)
-    flags = AMBIGUOUS * (found.are_parts.sum(axis=1) > 1) + MISFIT * ~found.fits
-    of_each = found.amounts.T, found.intervals.swapaxes(0, 1), calibration.design.amounts.T
+    estimates = calibration.estimate(spectra, level)
+    each = np.concatenate([estimates.amounts[..., None], estimates.intervals], axis=2)
+    flags = AMBIGUOUS * (estimates.are_parts.sum(axis=1) > 1) + MISFIT * ~estimates.fits
+    of_each = estimates.amounts.T, estimates.intervals.swapaxes(0, 1), calibration.design.amounts.T
     determined = np.all([is_determined(*one) for one in zip(*of_each, strict=True)], axis=0)
-    flags = flags + OUTSIDE * found.outside.any(axis=1) + UNDETERMINED * ~determined
-    layers = np.vstack([each.reshape(len(spectra), -1).T, found.misfit])
+    flags = flags + OUTSIDE * estimates.outside.any(axis=1) + UNDETERMINED * ~determined
+    layers = np.vstack([each.reshape(len(spectra), -1).T, estimates.misfit])
     return layers, flags.astype(np.uint8)

@@ -131,8 +131,8 @@ class Verdict:
         p_value = float(wilcoxon(own - best).pvalue)
         smaller = method.scores.rmsep < self.best.scores.rmsep
         apart = "smaller errors" if smaller else "larger errors"
-        said = apart if p_value < DIFFERS else "could be as good"
-        return f"{said} (p = {number(p_value, 2)})"
+        outcome = apart if p_value < DIFFERS else "could be as good"
+        return f"{outcome} (p = {number(p_value, 2)})"
 
     def sentence(self, unit: str, wavelengths: dict[str, str]) -> str:
         """Verdict in one sentence: the method to use, and its errors.
