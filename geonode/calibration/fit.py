@@ -121,14 +121,12 @@ class Calibration:
         groups = _required_groups(spectra, concentrations, groups, method)
         of, scan = scans or (np.arange(len(spectra)), spectra)
         folds = folds_of(concentrations, groups)
-        keys = keys_for(folds, preprocessed=preprocessed)
         methods: dict[str, Fitted] = {}
-        for key in keys:
+        for key in keys_for(folds, preprocessed=preprocessed):
             methods[key] = fitted(key, concentrations, spectra, folds)
             report(1)
         estimates = {key: method.left_out for key, method in methods.items()}
-        sets: dict[str, Sets] = {}
-        curve, absent = None, ""
+        sets, curve, absent = dict[str, Sets](), None, ""
 
         def curve_of(levels: np.ndarray, rows: np.ndarray) -> Curve:
             series = Series.of_rows(levels, rows, None, FEWEST_LEVELS)
@@ -151,8 +149,7 @@ class Calibration:
         estimates["combined"], leverages["combined"] = combined_left_out(
             concentrations, estimates, leverages, folds
         )
-        verdict = Verdict.of(concentrations, estimates)
-        chosen = _chosen(method, verdict, sets, level)
+        chosen = _chosen(method, Verdict.of(concentrations, estimates), sets, level)
         if chosen not in estimates:
             absent = absent if chosen == "geonode" else WITHOUT_PREPROCESSINGS
             raise ParameterError("calibration", "method", chosen, f"another: {absent}")
