@@ -23,7 +23,7 @@ import typer
 from sklearn.cross_decomposition import PLSRegression
 
 from geonode.calibration.fit import Calibration
-from geonode.calibration.intervals import are_held
+from geonode.calibration.intervals import are_covered, is_determined
 from geonode.calibration.methods import CALIBRATIONS
 from geonode.compute.processes import finished, processes_for
 from geonode.estimation.posterior import mass_of_level
@@ -148,9 +148,9 @@ def without_each(series: Measured, report: Progress = silent) -> list[dict[str, 
         estimates["auto"] = float(middle[0])
         row: dict[str, object] = {"series": series.name, "levels": len(levels)}
         row |= {"inside": fold.is_inside(fold.index), "geonode alone": found.method == "geonode"}
-        row |= {"covered": bool(are_held(np.array([true]), sets)[0])}
+        row |= {"covered": bool(are_covered(np.array([true]), sets)[0])}
         row |= {"no use": found.verdict.chosen is None}
-        row |= {"determined": bool(found.is_determined(middle, ends)[0])}
+        row |= {"determined": bool(is_determined(middle, ends, found.concentrations)[0])}
         row |= {key: (one - true) / np.ptp(levels) for key, one in estimates.items()}
         rows.append(row)
         report(1)

@@ -55,7 +55,7 @@ def test_the_notebook_of_acetophenone_estimates_what_was_weighed_in(run):
     for _, estimate in found["estimates"].iterrows():
         assert estimate["from"] < 200 < estimate["to"]
         assert estimate["µM"] == pytest.approx(200, rel=0.05)
-    assert found["held"].all()
+    assert found["covered"].all()
     assert not found["calibration"].warnings
     assert not found["fits"].any()
     assert found["figure"].to_dict()

@@ -140,27 +140,30 @@ class CalibrationFile(Generic[M]):
             values = own_values(self.series, spectra)
         if self.correction:
             values = self.correction.spectra(values)
-        found = self.model.estimates(values, spectra.names)
-        every = [*found, *(one.by_geonode for one in found if one.by_geonode)]
+        estimates = self.model.estimates(values, spectra.names)
+        every = [*estimates, *(one.by_geonode for one in estimates if one.by_geonode)]
         if not all(parts for one in every for parts in one.sets):
             _refuse_estimates()
         _require_estimates([numbers for one in every for numbers in one.numbers])
         _require_estimates([(one.p_value,) * 3 for one in every if one.p_value is not None])
         if self.correction:
-            found = [self.correction.of(one, self.model.level) for one in found]
-        numbers = np.array([one.numbers for one in found]).swapaxes(0, 1)  # substance, unknown
+            estimates = [self.correction.of(one, self.model.level) for one in estimates]
         # Of an ambiguous spectrum the parts count, and not what is between them.
-        lengths = np.array([[one.length(at) for one in found] for at in range(len(numbers))])
         determined = [
-            is_determined(amounts, np.stack([low, low + length], axis=1), levels)
-            for (amounts, low, _), length, levels in zip(
-                numbers.swapaxes(1, 2), lengths, self.series.amounts.T, strict=True
+            is_determined(
+                np.array([one.amounts[place] for one in estimates]),
+                np.array([(0, one.length(place)) for one in estimates]),
+                levels,
             )
+            for place, levels in enumerate(self.series.amounts.T)
         ]
-        remarks = [(self.model.range_remark(one) if one.fits else "", one.remark) for one in found]
+        remarks = [
+            (self.model.range_remark(one) if one.fits else "", one.remark) for one in estimates
+        ]
+        each = zip(estimates, remarks, np.stack(determined, axis=1).tolist(), strict=True)
         return [
-            replace(one, remark="; ".join(filter(None, said)), determined=of_one.tolist())
-            for one, said, of_one in zip(found, remarks, np.stack(determined, axis=1), strict=True)
+            replace(one, remark="; ".join(filter(None, texts)), determined=of_one)
+            for one, texts, of_one in each
         ]
 
     def estimate(
@@ -185,8 +188,8 @@ class CalibrationFile(Generic[M]):
         _require_estimates(np.concatenate([amounts[..., None], ends], axis=2))
         if not self.series.is_of_one:
             return amounts, ends
-        found = amounts[:, 0], ends[:, 0]
-        return self.correction.applied(*found, self.model.level) if self.correction else found
+        numbers = amounts[:, 0], ends[:, 0]
+        return self.correction.applied(*numbers, self.model.level) if self.correction else numbers
 
     def at(self, level: float) -> "CalibrationFile[M]":
         """The same calibration with sets of another level."""

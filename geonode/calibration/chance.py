@@ -115,9 +115,7 @@ def _by_order(concentrations: Concentrations, spectra: Spectra) -> float:
 
 def _by_replicates(spectra: Spectra, replicates: Replicates) -> float:
     """p-value of the spread between levels against that of their scans."""
-    alone = np.flatnonzero(replicates.scans == 1)
-    level = np.concatenate([replicates.level, alone])
-    scans = np.concatenate([spectra[replicates.level] + replicates.deviations, spectra[alone]])
+    level, scans = replicates.of_means(spectra)
     kept = np.argsort(level, kind="stable")[_evenly(len(level))]
     same = (level[kept, None] == level[kept]).astype(float)
     away = scans[kept] - scans[kept].mean(axis=0)

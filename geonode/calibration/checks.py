@@ -25,9 +25,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import bdtr, stdtrit  # scipy.stats takes 0.3 s to import
 
+from geonode.calibration.intervals import are_covered
 from geonode.errors import SpectraError
 from geonode.estimation.estimates import Estimate
-from geonode.posterior.prior import COVERAGE
 from geonode.ties import EQUAL
 from geonode.wording import listed, number, percent, quantity
 
@@ -53,50 +53,32 @@ EndsOfSamples = Float[np.ndarray, "sample 2"]
 class Control:
     """A sample of known concentration among the unknowns."""
 
-    file: str
-    name: str
-    """file, name: of the spectrum."""
+    file: str  # of its spectrum
+    name: str  # of the spectrum, and of the substance if there are several
     known: float  # its concentration
-    estimated: float
-    low: float
-    high: float
-    """estimated, low, high: as for unknowns, with the interval."""
-    fits: bool  # whether the spectrum may be one of the series
+    estimate: Estimate  # as for unknowns
+    place: int  # of the substance
     standard_error: float
     """Half of what 95.45% of the errors stay within."""
     z: float  # error over this standard error; of several parts, from the middle of the nearest
-    alternatives: Sequence[float] = ()
-    """Of an ambiguous spectrum, the concentrations that are as likely."""
 
     @classmethod
     def of(
         cls, file: str, name: str, known: float, estimate: Estimate, wide: Estimate, place: int
     ) -> "Control":
-        """Control of one substance.
-
-        Args:
-            file: of its spectrum.
-            name: of the spectrum, and of the substance if there are several.
-            known: its concentration.
-            estimate: its estimate.
-            wide: the same with a set of the level `TWO_SIGMA`.
-            place: of the substance.
-        """
-        at, low, high = estimate.numbers[place]
-        middle = at
+        """Control by its fields, and by the estimate with a set of the level `TWO_SIGMA`."""
+        middle = estimate.amounts[place]
         first, last = min(wide.sets[place], key=lambda ends: max(ends[0] - known, known - ends[1]))
         if not first <= middle <= last:
             middle = (first + last) / 2
         half = last - middle if known > middle else middle - first
         error = float(max(half / 2, EQUAL * abs(middle), np.finfo(float).tiny))
-        about = file, name, known, at, low, high
-        z = float((middle - known) / error)
-        return cls(*about, estimate.fits, error, z, estimate.alternatives)
+        return cls(file, name, known, estimate, place, error, float((middle - known) / error))
 
     @property
     def passed(self) -> bool:
         """Whether the spectrum fits, and what is known is not too far off."""
-        return self.fits and abs(self.z) <= FAILS
+        return self.estimate.fits and abs(self.z) <= FAILS
 
     @property
     def warns(self) -> bool:
@@ -105,18 +87,16 @@ class Control:
 
     def sentence(self, unit: str) -> str:
         """The outcome, with the numbers."""
-        if not self.fits:
-            known = quantity(self.known, unit)
-            said = f"control {self.name} ({self.file}) failed: its spectrum fits nowhere"
-            return f"{said}, known {known}"
-        low, high = (number(end) for end in (self.low, self.high))
-        each = self.alternatives or [self.estimated]
-        found, known = " or ".join(quantity(one, unit) for one in each), quantity(self.known, unit)
-        said = (
-            f"control {self.name} ({self.file}) {'passed' if self.passed else 'failed'}: found "
-            f"{found} ({low} to {high}), known {known}"
-        )
-        off = f"{said}, {number(abs(self.z), 2)} standard errors off"
+        outcome = f"control {self.name} ({self.file}) {'passed' if self.passed else 'failed'}"
+        known = quantity(self.known, unit)
+        if not self.estimate.fits:
+            return f"{outcome}: its spectrum fits nowhere, known {known}"
+        amount, *ends = self.estimate.numbers[self.place]
+        low, high = map(number, ends)
+        each = self.estimate.alternatives or [amount]
+        estimated = " or ".join(quantity(likely, unit) for likely in each)
+        numbers = f"{outcome}: found {estimated} ({low} to {high}), known {known}"
+        off = f"{numbers}, {number(abs(self.z), 2)} standard errors off"
         return f"{off}; a warning: of sound controls one in 22 is" if self.warns else off
 
 
@@ -124,21 +104,28 @@ class Control:
 class Validation:
     """Samples of known concentration that the calibration does not know."""
 
-    file: str  # their file
-    names: list[str]  # of the spectra
+    file: str  # their file, and the substance if there are several
     known: OfSamples  # their concentrations
-    estimated: OfSamples
-    ends: EndsOfSamples
-    """estimated, ends: as for unknowns, with the intervals."""
-    fits: Bool[np.ndarray, "sample"]  # whether a spectrum may be one of the series
-    held: Bool[np.ndarray, "sample"]
-    """Whether the intervals, or parts of the sets, contain the known concentrations."""
-    level: float = COVERAGE  # of the intervals
+    estimates: list[Estimate]  # as for unknowns
+    place: int  # of the substance
+    level: float  # of the intervals
+
+    @cached_property
+    def estimated(self) -> OfSamples:
+        """Estimated concentrations."""
+        return np.array([estimate.amounts[self.place] for estimate in self.estimates])
+
+    @cached_property
+    def covered(self) -> Bool[np.ndarray, "sample"]:
+        """Whether the intervals, or parts of the sets, contain the known concentrations."""
+        return are_covered(self.known, [estimate.sets[self.place] for estimate in self.estimates])
 
     @property
     def fails(self) -> bool:
         """Whether chance leaves so few intervals that contain what is known in less than 1%."""
-        return bool(round(bdtr(self.held.sum(), len(self.held), self.level), 9) < UNLIKELY_FEW)
+        return bool(
+            round(bdtr(self.covered.sum(), len(self.covered), self.level), 9) < UNLIKELY_FEW
+        )
 
     @property
     def rmsep(self) -> float:
@@ -161,10 +148,10 @@ class Validation:
         said = (
             f"validation with {len(self.known)} spectra ({self.file}): RMSEP "
             f"{quantity(self.rmsep, unit)}, bias {quantity(self.bias, unit)}, slope "
-            f"{number(self.slope, absent='not known')}, {self.held.sum()} of {len(self.held)} "
+            f"{number(self.slope, absent='not known')}, {self.covered.sum()} of {len(self.known)} "
             f"inside their {percent(self.level)}% intervals"
         )
-        wrong = int((~self.fits).sum())
+        wrong = sum(not estimate.fits for estimate in self.estimates)
         said = f"{said}; {wrong} fit nowhere" if wrong else said
         few = f"chance leaves so few in less than {UNLIKELY_FEW:.0%} of validations"
         return f"{said}; it failed: {few}" if self.fails else said

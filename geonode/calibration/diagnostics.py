@@ -23,8 +23,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import fdtri, ndtri  # scipy.stats takes 0.3 s to import
 
-from geonode.calibration.methods import OF_COMPONENTS, Fitted, Linear
-from geonode.spectra.component_regression import ROUNDING_OF_SPECTRA, FindComponents, Scores
+from geonode.calibration.methods import OF_COMPONENTS, Linear
+from geonode.spectra.component_regression import (
+    ROUNDING_OF_SPECTRA,
+    FindComponents,
+    Fitted,
+    Scores,
+)
 from geonode.spectra.preprocessed_pls import MOST_COMPONENTS, PreprocessedPLS, preprocessed
 
 EPSILON = float(np.finfo(float).eps)

@@ -13,11 +13,10 @@ from geonode.calibration.combination import combined_left_out
 from geonode.calibration.intervals import (
     ErrorLaw,
     Sets,
-    are_held,
+    are_covered,
     intervals_left_out,
-    is_determined,
 )
-from geonode.calibration.methods import FEWEST_GROUPS, Fitted, fitted, folds_of, keys_for
+from geonode.calibration.methods import FEWEST_GROUPS, fitted, folds_of, keys_for
 from geonode.calibration.verdict import LARGEST_RELATIVE, NAMES, Verdict
 from geonode.compute.threads import in_threads, one_thread
 from geonode.errors import ParameterError, SpectraError, TrainingError
@@ -26,7 +25,7 @@ from geonode.estimation.posterior import Estimates, estimate
 from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
-from geonode.spectra.component_regression import PRODUCTS_AT_ONCE, ROUNDING_OF_SPECTRA
+from geonode.spectra.component_regression import PRODUCTS_AT_ONCE, ROUNDING_OF_SPECTRA, Fitted
 from geonode.spectra.series import Series
 from geonode.spectra.table import without_rounding
 from geonode.ties import EQUAL
@@ -122,11 +121,12 @@ class Calibration:
         groups = _required_groups(spectra, concentrations, groups, method)
         of, scan = scans or (np.arange(len(spectra)), spectra)
         folds = folds_of(concentrations, groups)
-        keys = keys_for(folds, preprocessed=preprocessed)
-        found = {key: _reported(key, report, concentrations, spectra, folds) for key in keys}
-        estimates = {name: one.left_out for name, one in found.items()}
-        sets: dict[str, Sets] = {}
-        curve, absent = None, ""
+        methods: dict[str, Fitted] = {}
+        for key in keys_for(folds, preprocessed=preprocessed):
+            methods[key] = fitted(key, concentrations, spectra, folds)
+            report(1)
+        estimates = {key: method.left_out for key, method in methods.items()}
+        sets, curve, absent = dict[str, Sets](), None, ""
 
         def curve_of(levels: np.ndarray, rows: np.ndarray) -> Curve:
             series = Series.of_rows(levels, rows, None, FEWEST_LEVELS)
@@ -145,16 +145,15 @@ class Calibration:
             curve = first
         except (SpectraError, TrainingError) as error:
             absent = f"geonode takes no part: {error}"
-        leverages = {name: one.leverages for name, one in found.items()}
+        leverages = {key: method.leverages for key, method in methods.items()}
         estimates["combined"], leverages["combined"] = combined_left_out(
             concentrations, estimates, leverages, folds
         )
-        verdict = Verdict.of(concentrations, estimates)
-        chosen = _chosen(method, verdict, sets, level)
+        chosen = _chosen(method, Verdict.of(concentrations, estimates), sets, level)
         if chosen not in estimates:
             absent = absent if chosen == "geonode" else WITHOUT_PREPROCESSINGS
             raise ParameterError("calibration", "method", chosen, f"another: {absent}")
-        whole = cls(concentrations, found, curve, absent, estimates, chosen, None, sets, level)
+        whole = cls(concentrations, methods, curve, absent, estimates, chosen, None, sets, level)
         if chosen == "geonode":
             return whole
         own, its = estimates[chosen], leverages[chosen]
@@ -213,12 +212,6 @@ class Calibration:
         leverages = {key: one.leverages_of(spectra) for key, one in used.items()}
         return combination.of_methods(estimates, leverages)
 
-    def is_determined(
-        self, estimates: Float[np.ndarray, "unknown"], ends: Float[np.ndarray, "unknown 2"]
-    ) -> Bool[np.ndarray, "unknown"]:
-        """Whether estimates of `estimate` say where in the range a concentration is."""
-        return is_determined(estimates, ends, self.concentrations)
-
     @one_thread()
     def by_geonode(self, spectra: Any, level: float | None = None) -> Estimates:
         """Concentrations and sets of unknown spectra by geonode; arguments as of `estimate`.
@@ -231,63 +224,52 @@ class Calibration:
         spectra = real_array(spectra, "spectra", unknown=None, wavelength=None)
         return estimate(self.curve, spectra, level or self.level)
 
-    def held(self, method: str) -> Bool[np.ndarray, "sample"]:
+    def covered(self, method: str) -> Bool[np.ndarray, "sample"]:
         """Whether the intervals of a method (a key of `sets`) hold the left-out samples."""
-        return are_held(self.concentrations, self.sets[method])
+        return are_covered(self.concentrations, self.sets[method])
 
     @property
     def warnings(self) -> list[str]:
         """Sentences that a reader must know before using what estimates."""
-        found, held = [], self.held(self.method)
-        if _are_few(held, self.level):
-            found.append(
-                f"Warning: {held.sum()} of {len(held)} known levels inside their interval; about "
-                f"{self.level * len(held):.0f} expected."
+        sentences, covered, count = [], self.covered(self.method), len(self.concentrations)
+        if _are_few(covered, self.level):
+            sentences.append(
+                f"Warning: {covered.sum()} of {count} known levels inside their interval; about "
+                f"{self.level * count:.0f} expected."
             )
         used = self.verdict.by_key(self.method)
         if (share := used.scores.rmsep_of_range) >= LARGEST_ERROR:
-            found.append(
+            sentences.append(
                 f"Warning: the error (RMSEP) is {share:.0%} of the range of the levels, so that "
                 "estimates tell little more than low from high."
             )
         relative = self.verdict.relative_error(used)
         if relative is not None and relative >= LARGEST_RELATIVE:
-            found.append(
+            sentences.append(
                 f"Warning: the error is {relative:.0%} of the level over decades, so that "
                 "estimates tell little more than the order of magnitude."
             )
         if self.law is None:
-            return found
+            return sentences
         known = self.concentrations
         away = used.estimates - known
         half = np.array([parts[0][1] - parts[0][0] for parts in self.sets[self.method]]) / 2
         half *= ndtri((1 + COVERAGE) / 2) / ndtri((1 + self.level) / 2)
         outlying = (np.abs(away) > OUTLYING * half) & (known > known.min()) & (known < known.max())
         for place in np.flatnonzero(outlying):
-            found.append(
+            sentences.append(
                 f"Warning: sample {place + 1}, of {number(float(known[place]))}, is estimated "
                 f"{number(float(away[place]), 2)} off by the others, "
                 f"{abs(away[place]) / half[place]:.0f} times what its interval allows: look "
                 "whether it was mistaken."
             )
-        return found
-
-
-def _reported(key: str, report: Progress, *known: Any) -> Fitted:
-    """A fitted method, reported as one unit of work."""
-    found = fitted(key, *known)
-    report(1)
-    return found
+        return sentences
 
 
 def _required_groups(
     spectra: np.ndarray, concentrations: np.ndarray, groups: np.ndarray | None, method: str
 ) -> np.ndarray:
-    """Groups from 0 on, by default of scans of one preparation.
-
-    Raises:
-        ParameterError, SpectraError: as `Calibration.fit`.
-    """
+    """Groups from 0 on, by default of scans of one preparation."""
     if method not in {"auto", *NAMES}:
         raise ParameterError("calibration", "method", method, f"auto, {', '.join(NAMES)}")
     if (concentrations < 0).any():
@@ -302,11 +284,9 @@ def _required_groups(
 
 
 def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Groups of samples of one concentration that are nearer to each other than to all others.
-
-    Samples of one concentration that differ as much as those of different ones are compositions in
-    which something else varies. A method must tell them apart, and they are left out one by one.
-    """
+    """Groups of samples of one concentration that are nearer to each other than to all others."""
+    # Samples of one concentration that differ as much as those of different ones are compositions
+    # in which something else varies. A method must tell them apart: they are left out one by one.
     _, level, counts = np.unique(levels, return_inverse=True, return_counts=True)
     centred, groups = spectra - spectra.mean(axis=0), np.arange(len(levels))
     sizes = np.sum(centred**2, axis=1)
@@ -329,19 +309,16 @@ def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarr
 
 
 def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets], level: float) -> str:
-    """Key of what estimates.
-
-    If the combination does not count, it is geonode if its sets hold: where spectra of two
-    concentrations are alike, all point estimates fail, and its sets have both.
-    """
+    """Key of what estimates."""
     if method != "auto":
         return method
     if verdict.chosen or "geonode" not in sets:
         return "combined"
-    held = are_held(verdict.levels, sets["geonode"])
-    return "combined" if _are_few(held, level) else "geonode"
+    # Where spectra of two concentrations are alike, all point estimates fail; its sets have both.
+    covered = are_covered(verdict.levels, sets["geonode"])
+    return "combined" if _are_few(covered, level) else "geonode"
 
 
-def _are_few(held: np.ndarray, level: float) -> bool:
+def _are_few(covered: np.ndarray, level: float) -> bool:
     """Whether it is unlikely that so few sets hold, if a share of `level` should."""
-    return bool(bdtr(held.sum(), len(held), level) < UNLIKELY)
+    return bool(bdtr(covered.sum(), len(covered), level) < UNLIKELY)

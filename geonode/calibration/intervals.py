@@ -56,20 +56,14 @@ Sets = list[list[tuple[float, float]]]
 
 @dataclass(frozen=True)
 class ErrorLaw:
-    """Variance v of an error over concentration: constant + proportional c^2.
-
-    Attributes:
-        inside: constant (concentration squared) and proportional part between the levels.
-        beyond: the same beyond them.
-        low, high: lowest and highest level.
-        freedom: degrees of freedom.
-    """
+    """Variance v of an error over concentration: constant + proportional c^2."""
 
     inside: tuple[float, float]
-    beyond: tuple[float, float]
-    low: float
-    high: float
-    freedom: int
+    """Constant (concentration squared) and proportional part between the levels."""
+    beyond: tuple[float, float]  # the same beyond them
+    low: float  # lowest level
+    high: float  # highest level
+    freedom: int  # degrees of freedom
 
     @classmethod
     def of(
@@ -204,7 +198,7 @@ def is_determined(
     return (ends[:, 1] - ends[:, 0] < (high - low) / 2) & (beyond <= high - low)
 
 
-def are_held(true: Float[np.ndarray, "sample"], sets: Sets) -> Bool[np.ndarray, "sample"]:
+def are_covered(true: Float[np.ndarray, "sample"], sets: Sets) -> Bool[np.ndarray, "sample"]:
     """Whether sets hold the true concentrations."""
     pairs = zip(true, sets, strict=True)
     return np.array([any(low <= one <= high for low, high in parts) for one, parts in pairs])

@@ -38,10 +38,11 @@ from scipy.special import stdtrit
 
 from geonode.calibration.fit import Calibration
 from geonode.calibration.intervals import EXACT
-from geonode.calibration.methods import Fitted, Linear, most_sensitive
+from geonode.calibration.methods import Linear, most_sensitive
 from geonode.calibration.precision import PrecisionProfile
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
+from geonode.spectra.component_regression import Fitted
 from geonode.spectra.series import Series
 from geonode.wording import quantity
 

@@ -26,6 +26,7 @@ from geonode.spectra.component_regression import (
     ROUNDING_OF_SPECTRA,
     FindComponents,
     Fit,
+    Fitted,
     Scores,
     pcr_components,
     pls_components,
@@ -55,23 +56,18 @@ INTERLEAVED = 10
 
 @dataclass(frozen=True)
 class Polynomial(Fit):
-    """Signal at one wavelength as a polynomial of the concentration, of degree 1 or 2.
+    """Signal constant + slope z + curvature z^2 at one wavelength, z = (c - centre) / span.
 
-    Attributes:
-        place: of the wavelength.
-        centre, span: of the concentrations; z = (c - centre) / span.
-        constant, slope, curvature: the signal is constant + slope z + curvature z^2.
-        covariance: of the three, over the variance of an error of weight 1.
-        lowest, power: samples have the weight (lowest / c)^power; those below `lowest` 1.
+    Samples have the weight (lowest / c)^power; those below `lowest` 1.
     """
 
-    place: int
-    centre: float
-    span: float
+    place: int  # of the wavelength
+    centre: float  # of the concentrations
+    span: float  # of these
     constant: float
     slope: float
-    curvature: float
-    covariance: Float[np.ndarray, "term term"]
+    curvature: float  # 0 of a line
+    covariance: Float[np.ndarray, "term term"]  # of the three, over the variance of an error
     lowest: float
     power: int
 
@@ -140,24 +136,16 @@ def _weights(concentrations: np.ndarray, lowest: float, power: int) -> np.ndarra
 
 @dataclass(frozen=True)
 class Linear(Fit):
-    """Regression of the concentration on the first 1, 2, ... components, or on every wavelength.
+    """Regression of the concentration on the first 1, 2, ... components, or on every wavelength."""
 
-    Attributes:
-        count: number of samples.
-        mean: of their concentrations.
-        centre: their mean spectrum.
-        rotation: whose products with deviations from it are the scores of the components; None:
-            deviations are scores, each an option by itself.
-        sizes: squared scores of the samples, summed; infinite for components that are not there.
-        slopes: of the concentration over the scores.
-    """
-
-    count: int
-    mean: float
-    centre: Float[np.ndarray, "wavelength"]
+    count: int  # number of samples
+    mean: float  # of their concentrations
+    centre: Float[np.ndarray, "wavelength"]  # their mean spectrum
     rotation: Float[np.ndarray, "wavelength component"] | None
+    """Whose products with deviations from the mean spectrum are scores; None: these are scores."""
     sizes: Float[np.ndarray, "score"]
-    slopes: Float[np.ndarray, "score"]
+    """Squared scores of the samples, summed; infinite for components that are not there."""
+    slopes: Float[np.ndarray, "score"]  # of the concentration over the scores
 
     def estimates(self, spectra: Unknown) -> ByOption:
         """Concentrations by every number of components, or every wavelength."""
@@ -192,39 +180,6 @@ def wavelengths(concentrations: Concentrations, spectra: Spectra) -> Linear:
 # the registry
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A calibration of all samples by its best option, and its errors on samples left out.
-
-    Attributes:
-        fit: to all samples, from their spectra.
-        wavelengths: their number.
-        option: its option.
-        left_out: estimates of the samples, each without those of its fold.
-        leverages: theirs.
-    """
-
-    fit: Fit
-    wavelengths: int
-    option: int
-    left_out: Float[np.ndarray, "sample"]
-    leverages: Float[np.ndarray, "sample"]
-
-    def estimates(self, spectra: Unknown) -> Float[np.ndarray, "unknown"]:
-        """Concentrations of spectra."""
-        return self.fit.estimates(spectra)[:, self.option]
-
-    def leverages_of(self, spectra: Unknown) -> Float[np.ndarray, "unknown"]:
-        """Leverages of spectra."""
-        return self.fit.leverages(spectra)[:, self.option]
-
-
-def on_preprocessings(concentrations: Concentrations, spectra: Spectra, folds: Folds) -> Fitted:
-    """PLS on preprocessings, as `fitted`."""
-    ((fit, left_out, leverages),) = fit_preprocessed(concentrations[:, None], spectra, folds)
-    return Fitted(fit, spectra.shape[1], 0, left_out, leverages)
-
-
 class Registered(NamedTuple):
     """A calibration that takes part, by one of three ways to be fitted."""
 
@@ -234,8 +189,8 @@ class Registered(NamedTuple):
     """Fits it to the concentrations of samples and their spectra."""
     components: FindComponents | None = None
     """Finds its components."""
-    preprocessing: Callable[[Concentrations, Spectra, Folds], Fitted] | None = None
-    """Fits it, which preprocesses spectra itself, and leaves folds out."""
+    preprocessing: Callable[..., list[Fitted]] | None = None
+    """Fits it to columns of concentrations, preprocesses spectra itself, and leaves folds out."""
     of_one_wavelength: bool = False
     """Whether an estimate is by one wavelength."""
 
@@ -252,7 +207,7 @@ CALIBRATIONS = {
     "single_wavelength": Registered("best single wavelength", wavelengths, of_one_wavelength=True),
     "pcr": Registered("PCR", components=pcr_components),
     "pls": Registered("PLS", components=pls_components),
-    "preprocessed_pls": Registered("PLS on preprocessings", preprocessing=on_preprocessings),
+    "preprocessed_pls": Registered("PLS on preprocessings", preprocessing=fit_preprocessed),
 }
 """All calibrations, the simplest first."""
 
@@ -304,7 +259,7 @@ def fitted(
     """
     _, fit, components, preprocessing, _ = CALIBRATIONS[key]
     if preprocessing:
-        return preprocessing(concentrations, spectra, folds)
+        return preprocessing(concentrations[:, None], spectra, folds)[0]
     if fit:
         tried = _by_refits(fit, concentrations, spectra, folds)
     else:
@@ -389,22 +344,15 @@ def estimate_left_out_by(key: str, series: Series) -> Float[np.ndarray, "concent
 
 @dataclass(frozen=True)
 class ConcentrationScores:
-    """Scores of the estimated concentrations of left-out levels.
+    """Scores of the estimated concentrations of left-out levels."""
 
-    Attributes:
-        median_absolute_error: median absolute error (unit of the levels).
-        median_error_of_range: median absolute error as a share of the range of the levels.
-        rmsep: root mean squared error of prediction (unit of the levels).
-        rmsep_of_range: `rmsep` as a share of the range of the levels.
-        q2: 1 - PRESS / SS, the sums of squares of the errors and of every level about the mean of
-            the others. The mean of the others has 0, a perfect estimate 1.
-    """
-
-    median_absolute_error: float
-    median_error_of_range: float
-    rmsep: float
-    rmsep_of_range: float
+    median_absolute_error: float  # unit of the levels
+    median_error_of_range: float  # the same as a share of the range of the levels
+    rmsep: float  # root mean squared error of prediction (unit of the levels)
+    rmsep_of_range: float  # the same as a share of the range
     q2: float
+    """1 - PRESS / SS, the sums of squares of the errors and of every level about the mean of the
+    others. The mean of the others has 0, a perfect estimate 1."""
 
     @classmethod
     def of(cls, levels: Concentrations, estimates: Concentrations) -> "ConcentrationScores":

@@ -6,11 +6,12 @@ from functools import cached_property, partial
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from geonode.calibration.chance import Chance
 from geonode.calibration.diagnostics import Diagnostics
 from geonode.calibration.fit import Calibration
+from geonode.calibration.intervals import is_determined
 from geonode.calibration.limits import Limit, limits, precision_limit
 from geonode.calibration.methods import (
     CALIBRATIONS,
@@ -124,7 +125,7 @@ class OneSubstance:
             method=method,
             offset=parameters.allow_offset,
             scale=parameters.allow_scale,
-            scans=scans_of_levels(series),
+            scans=series.scans,
             preprocessed=bool(series.preprocessing.steps),
             level=parameters.level,
             report=report,
@@ -150,25 +151,23 @@ class OneSubstance:
 
     def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
         """Estimates by the chosen method, and by geonode if it takes part."""
-        of_geonode = self._by_geonode(spectra, names)
-        if self.calibration.law is None:
-            errors = self._errors_at(np.array([one.amounts[0] for one in of_geonode]))
-            return [
-                replace(one, standard_errors=[error], by_geonode=one)
-                for one, error in zip(of_geonode, errors, strict=True)
-            ]
-        modes = np.array([one.amounts[0] for one in of_geonode]) if of_geonode else None
-        middle, ends = self.calibration.estimate(spectra, modes, self.level)
-        columns = names, middle.tolist(), ends.tolist(), self._errors_at(middle)
-        found = [
-            Estimate(name, [amount], [[(low, high)]], True, standard_errors=[error])
-            for name, amount, (low, high), error in zip(*columns, strict=True)
+        geonode = self._by_geonode(spectra, names)
+        estimates = geonode
+        if self.calibration.law is not None:
+            modes = np.array([estimate.amounts[0] for estimate in geonode]) if geonode else None
+            amounts, ends = self.calibration.estimate(spectra, modes, self.level)
+            each = zip(names, amounts.tolist(), ends.tolist(), strict=True)
+            estimates = [Estimate(name, [at], [[(*parts,)]], True) for name, at, parts in each]
+        errors = self._errors_at(np.array([estimate.amounts[0] for estimate in estimates]))
+        estimates = [
+            replace(estimate, standard_errors=[error])
+            for estimate, error in zip(estimates, errors, strict=True)
         ]
-        if not of_geonode:
-            return found
+        if not geonode:
+            return estimates
         return [
-            replace(one, fits=other.fits, remark=other.remark, by_geonode=other)
-            for one, other in zip(found, of_geonode, strict=True)
+            replace(estimate, fits=beside.fits, remark=beside.remark, by_geonode=beside)
+            for estimate, beside in zip(estimates, geonode, strict=True)
         ]
 
     def _by_geonode(self, spectra: np.ndarray, names: Sequence[str]) -> list[Estimate]:
@@ -228,7 +227,7 @@ class OneSubstance:
             low, high = ends.T
         levels = self.series.concentrations
         outside = ((middle < levels[0]) & (levels[0] > 0)) | (middle > levels[-1])
-        determined = self.calibration.is_determined(middle, np.stack([low, high], axis=1))
+        determined = is_determined(middle, np.stack([low, high], axis=1), levels)
         flags = flags + OUTSIDE * outside + UNDETERMINED * ~determined
         return np.stack([middle, low, high, *of_fit]), flags.astype(np.uint8)
 
@@ -269,11 +268,6 @@ class OneSubstance:
     def limits(self) -> list[Limit]:
         """Limits of detection and of quantification, the recommended one first."""
         return [self.recommended, *limits(self.series, self.calibration)]
-
-    @cached_property
-    def scans(self) -> tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]:
-        """Place of the level of every scan, and its spectrum."""
-        return scans_of_levels(self.series)
 
     @property
     def counted(self) -> str:
@@ -429,19 +423,6 @@ class OneSubstance:
         """Spectra at `places` by the posterior over metrics."""
         parameters = default_parameters({"preset": "fast", "device": "cpu"})
         return SpectralModel.fit(self.series, parameters).predict(self.places)
-
-
-def scans_of_levels(
-    series: Series,
-) -> tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]:
-    """Scans behind the levels of a series: the index of its level and the spectrum of each."""
-    level = np.arange(len(series.signal))
-    if series.replicates is None or not len(series.replicates.level):
-        return level, series.signal
-    once = level[series.replicates.scans == 1]
-    repeated = series.replicates.level
-    scans = series.signal[repeated] + series.replicates.deviations
-    return np.append(once, repeated), np.concatenate([series.signal[once], scans])
 
 
 def _alternatives(modes: Pairs) -> list[float]:

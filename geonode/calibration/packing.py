@@ -45,9 +45,25 @@ Stored = dict[str, Shaped[np.ndarray, "..."]]
 
 
 def fields_of(kind: Any) -> list[str]:
-    """Names of the fields of a data class or a named tuple."""
-    is_class = dataclasses.is_dataclass(kind)
-    return [one.name for one in dataclasses.fields(kind)] if is_class else [*kind._fields]
+    """Names of the fields of a data class or a named tuple; none of anything else."""
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    return [*getattr(kind, "_fields", ())]
+
+
+def classes_in(kind: Any, known: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
+    """Names of the fields of all classes in a type, or in a dictionary of types, by their name."""
+    known, parts = {} if known is None else known, get_args(kind)
+    if isinstance(kind, dict):
+        parts = (*kind.values(),)
+    elif isabstract(kind):
+        parts = (*kind.__subclasses__(),)
+    elif fields_of(kind) and kind.__name__ not in known:
+        known[kind.__name__], hints = fields_of(kind), get_type_hints(kind)
+        parts = tuple(hints[name] for name in known[kind.__name__])
+    for part in parts:
+        classes_in(part, known)
+    return known
 
 
 def as_stored(value: Any, arrays: Stored, name: str = "") -> Any:
@@ -66,8 +82,8 @@ def as_stored(value: Any, arrays: Stored, name: str = "") -> Any:
     items: Iterable[Any]
     if isinstance(value, torch.Tensor):
         items = [("data", value.numpy())]
-    elif dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
-        items = ((one, getattr(value, one)) for one in fields_of(type(value)))
+    elif names := fields_of(type(value)):
+        items = ((one, getattr(value, one)) for one in names)
     elif isinstance(value, dict | list | tuple):
         items = value.items() if isinstance(value, dict) else enumerate(value)
     else:

@@ -42,8 +42,6 @@ class PrecisionProfile:
     """Of the estimate by one spectrum (unit of the concentrations)."""
     length: float
     """Standard errors from end to end: about as many concentrations can be told apart."""
-    floor: Float[np.ndarray, "node"] | None = None
-    """The same by the law of errors alone, k = 1; None: the method has no curve."""
 
     @classmethod
     def of(cls, calibration: Calibration) -> "PrecisionProfile":
@@ -73,9 +71,9 @@ class PrecisionProfile:
         own = np.log(np.clip(np.abs(apart[1] - apart[0])[inside], *USUAL_LENGTHS)) - OF_NORMAL
         size = np.exp((PRIOR * np.log(EXPECTED) + own.sum()) / (PRIOR + len(own)))
         grid = np.concatenate([[low], nodes[(low < nodes) & (nodes < high)], [high]])
-        errors, floor = (np.interp(grid, nodes, information.errors(one)) for one in (size, 1.0))
+        errors = np.interp(grid, nodes, information.errors(size))
         length = np.ptp(np.interp([low, high], nodes, information.length))
-        return cls(grid, errors, float(length / size), floor)
+        return cls(grid, errors, float(length / size))
 
     def at(self, estimates: Float[np.ndarray, "unknown"]) -> Float[np.ndarray, "unknown"]:
         """Standard errors of estimates; NaN beyond the levels, where none is known."""
@@ -100,9 +98,9 @@ class PrecisionProfile:
 
     def _ranges(self, margin: np.ndarray) -> list[tuple[float, float]]:
         """Ranges where a margin is not negative; it is linear between the nodes."""
-        nodes, held = self.concentrations, margin >= 0
-        at = np.flatnonzero(held[1:] != held[:-1])
+        nodes, within = self.concentrations, margin >= 0
+        at = np.flatnonzero(within[1:] != within[:-1])
         share = margin[at] / (margin[at] - margin[at + 1])
         crossed = nodes[at] + share * (nodes[at + 1] - nodes[at])
-        ends = np.concatenate([nodes[:1][held[:1]], crossed, nodes[-1:][held[-1:]]]).tolist()
+        ends = np.concatenate([nodes[:1][within[:1]], crossed, nodes[-1:][within[-1:]]]).tolist()
         return list(zip(ends[::2], ends[1::2], strict=True))

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from geonode.calibration.calibration_file import CalibrationFile
-from geonode.calibration.checks import Control
 from geonode.estimation.estimates import Estimate
 from geonode.storage.atomic import remove, replacing, write_bytes
 from geonode.storage.table import SHOWN, Cell, Column, Table, number_text
@@ -39,22 +38,25 @@ def brief_unknowns(file: CalibrationFile[Any], *, ends: bool = True) -> Table:
         file: with its results.
         ends: whether to give the ends of intervals, and why a spectrum fits nowhere.
     """
-    names, found = _found(file)
+    names, estimates = _spectra_used(file)
     amounts = [
-        Column(name or "estimate", [_reported_text(one, at, ends=ends) for one in found], file.unit)
+        Column(
+            name or "estimate", [_reported_text(one, at, ends=ends) for one in estimates], file.unit
+        )
         for at, name in enumerate(file.substances)
     ]
-    columns = [Column("sample", [one.name for one in found]), *amounts]
-    remarks = [said or "fits" for said in _remarks(file, found)]
+    columns = [Column("sample", [one.name for one in estimates]), *amounts]
+    remarks = [text or "fits" for text in _remarks(file, estimates)]
     if not ends:
         remarks = [
-            said if one.fits else "fits nowhere" for said, one in zip(remarks, found, strict=True)
+            text if one.fits else "fits nowhere"
+            for text, one in zip(remarks, estimates, strict=True)
         ]
     columns.append(Column("remark", remarks))
     if len(file.unknowns) > 1:
         columns.insert(0, Column("file", names))
-    said = f", with {percent(file.model.level)}% intervals" if ends else ""
-    return Table("brief", f"Unknown spectra: estimate ± standard error{said}", columns)
+    text = f", with {percent(file.model.level)}% intervals" if ends else ""
+    return Table("brief", f"Unknown spectra: estimate ± standard error{text}", columns)
 
 
 def reported(amount: float, error: float) -> tuple[float, float | None, str]:
@@ -78,8 +80,8 @@ def _reported_text(one: Estimate, place: int, *, ends: bool) -> str:
     within = f"({number_text(low, SHOWN)} to {number_text(high, SHOWN)})"
     if not one.is_number(place):
         return f"not determined {within}"
-    said = alternatives_text(one, SHOWN) or reported(amount, one.standard_errors[place])[2]
-    return f"{said} {within}" if ends else said
+    text = alternatives_text(one, SHOWN) or reported(amount, one.standard_errors[place])[2]
+    return f"{text} {within}" if ends else text
 
 
 def interval_columns(numbers: Sequence[Any], unit: str, level: float, of: str = "") -> list[Column]:
@@ -123,19 +125,19 @@ def write_results(file: CalibrationFile[Any], out: Path) -> None:
             remove(path)
 
 
-def alternatives_text(one: Estimate | Control, digits: int = 6) -> str:
+def alternatives_text(one: Estimate, digits: int = 6) -> str:
     """Concentrations that are as likely, as "18.3 or 41.7"; empty for one alone."""
     found = one.alternatives if len(one.alternatives) > 1 else ()
     return " or ".join(number_text(number, digits) for number in found)
 
 
-def _found(file: CalibrationFile[Any]) -> tuple[list[str], list[Estimate]]:
+def _spectra_used(file: CalibrationFile[Any]) -> tuple[list[str], list[Estimate]]:
     """Names of the files of all unknown spectra, and their estimates."""
     both = [(name, one) for name, of_file in file.unknowns for one in of_file]
     return [name for name, _ in both], [one for _, one in both]
 
 
-def _remarks(file: CalibrationFile[Any], found: list[Estimate]) -> list[str]:
+def _remarks(file: CalibrationFile[Any], estimates: list[Estimate]) -> list[str]:
     """What must be known of unknown spectra; a failed control concerns the spectra of its file.
 
     That of a file with nothing but controls concerns all.
@@ -144,17 +146,17 @@ def _remarks(file: CalibrationFile[Any], found: list[Estimate]) -> list[str]:
     checked = {(one.file, one.name) for one in file.controls}
     sizes = {name: len(of_file) for name, of_file in file.unknowns}
     alone = any(sizes[name] == sum(one == name for one, _ in checked) for name in failed)
-    said = [
+    remarks = [
         (one.remark, "a control failed" * (alone or name in failed), file.model.caution)
-        for name, one in zip(_found(file)[0], found, strict=True)
+        for name, one in zip(_spectra_used(file)[0], estimates, strict=True)
     ]
-    return ["; ".join(filter(None, one)).replace(".; ", "; ") for one in said]
+    return ["; ".join(filter(None, one)).replace(".; ", "; ") for one in remarks]
 
 
 def _unknowns(file: CalibrationFile[Any]) -> Table:
     """What is reported of unknowns first, raw numbers and what else is known of them behind it."""
-    names, found = _found(file)
-    columns = [Column("file", names), Column("spectrum", [one.name for one in found])]
+    names, estimates = _spectra_used(file)
+    columns = [Column("file", names), Column("spectrum", [one.name for one in estimates])]
     raw: list[Column] = []
     level = file.model.level
     own = ("standard error", *ends_called(level), "raw estimate", "raw standard error")
@@ -162,33 +164,34 @@ def _unknowns(file: CalibrationFile[Any]) -> Table:
         zip(file.series.substances, file.series.units, strict=True)
     ):
         group = "" if file.series.is_of_one else name
-        cells = zip(*(_reported_cells(one, place) for one in found), strict=True)
+        cells = zip(*(_reported_cells(one, place) for one in estimates), strict=True)
         for title, values in zip((group or "estimated", *own), cells, strict=True):
             called = f"{group} {title}" if group and title in own else title
             shown = raw if title.startswith("raw") else columns
             digits = None if shown is raw else 6
             shown.append(Column(called, values, unit, digits=digits, group=group))
-    columns.append(Column("remark", _remarks(file, found)))
-    columns += [Column("fits", [one.fits for one in found]), *raw]
-    if any(one.dilution != 1 for one in found):
-        columns.append(Column("dilution", [one.dilution for one in found]))
+    columns.append(Column("remark", _remarks(file, estimates)))
+    columns += [Column("fits", [one.fits for one in estimates]), *raw]
+    if any(one.dilution != 1 for one in estimates):
+        columns.append(Column("dilution", [one.dilution for one in estimates]))
     by = file.method
     if file.correction:
         by += ", corrected by standards"
-    if any(one.uncorrected for one in found):
-        raw_amounts = [one.uncorrected[0] if one.fits else None for one in found]
+    if any(one.uncorrected for one in estimates):
+        raw_amounts = [one.uncorrected[0] if one.fits else None for one in estimates]
         columns.append(Column("uncorrected", raw_amounts, file.unit))
-    if of_geonode := [one.by_geonode for one in found if one.by_geonode]:
+    if of_geonode := [one.by_geonode for one in estimates if one.by_geonode]:
         if file.model.calibration.method != "geonode":
             by += ", geonode beside it"
-            columns += interval_columns(_intervals(of_geonode), file.unit, level, "geonode ")
+            numbers = [_interval_cells(estimate, 0) for estimate in of_geonode]
+            columns += interval_columns([*zip(*numbers, strict=True)], file.unit, level, "geonode ")
         sets = [one.sets[0] if one.fits else None for one in of_geonode]
         columns += [
             Column("ambiguous", [one.is_ambiguous for one in of_geonode]),
             Column("p", [one.p_value for one in of_geonode]),
             Column(f"geonode set{percent(level)}", sets, file.unit),
         ]
-    columns.append(Column("method", [file.method] * len(found)))
+    columns.append(Column("method", [file.method] * len(estimates)))
     title = f"Unknown spectra, estimated by {by}, with {percent(level)}% intervals"
     return Table("unknowns", title, columns)
 
@@ -206,64 +209,61 @@ def _reported_cells(one: Estimate, place: int) -> tuple[Cell, ...]:
     return alternatives_text(one) or rounded, shown, low, high, *raw
 
 
-def _intervals(found: list[Estimate]) -> list[list[Cell]]:
-    """Concentrations, two where they are as likely, and ends of their sets; none of misfits."""
-    numbers = [one.numbers[0] for one in found]
-    amounts: list[Cell] = [alternatives_text(one) or one.amounts[0] for one in found]
-    columns = amounts, [low for _, low, _ in numbers], [high for *_, high in numbers]
-    fits = [one.fits for one in found]
-    return [
-        [cell if fit else None for cell, fit in zip(each, fits, strict=True)] for each in columns
-    ]
+def _interval_cells(estimate: Estimate, place: int) -> list[Cell]:
+    """Amount, or two where they are as likely, and the ends of its set; none of a misfit."""
+    amount, low, high = estimate.numbers[place]
+    return [alternatives_text(estimate) or amount, low, high] if estimate.fits else [None] * 3
 
 
 def _controls(file: CalibrationFile[Any]) -> Table:
-    found, unit = file.controls, file.unit
-    numbers: list[list[Cell]] = [
-        [alternatives_text(one) or one.estimated, one.low, one.high] if one.fits else [None] * 3
-        for one in found
-    ]
+    controls, unit = file.controls, file.unit
+    fits = [control.estimate.fits for control in controls]
+    numbers = [_interval_cells(control.estimate, control.place) for control in controls]
     columns = [
-        Column("file", [one.file for one in found]),
-        Column("control", [one.name for one in found]),
-        Column("known", [one.known for one in found], unit),
+        Column("file", [one.file for one in controls]),
+        Column("control", [one.name for one in controls]),
+        Column("known", [one.known for one in controls], unit),
         *interval_columns([*zip(*numbers, strict=True)], unit, file.model.level),
-        Column("fits", [one.fits for one in found]),
-        Column("z", [one.z if one.fits else None for one in found], digits=3),
-        Column("warns", [one.warns for one in found]),
-        Column("passed", [one.passed for one in found]),
+        Column("fits", fits),
+        Column(
+            "z", [one.z if fit else None for one, fit in zip(controls, fits, strict=True)], digits=3
+        ),
+        Column("warns", [one.warns for one in controls]),
+        Column("passed", [one.passed for one in controls]),
     ]
     title = "Controls: z, the error over its standard error, warns above 2 and fails above 3"
     return Table("controls", title, columns)
 
 
 def _validated(file: CalibrationFile[Any]) -> Table:
-    found, unit = file.validations, file.unit
-    names = ("known", "estimated", "ends", "held", "fits")
-    each = (np.concatenate([getattr(one, name) for one in found]) for name in names)
-    known, estimated, ends, held, fits = each
-    files: list[Cell] = [one.file for one in found for _ in one.names]
+    validations, unit = file.validations, file.unit
+    each = [(judged, sample) for judged in validations for sample in judged.estimates]
+    known, estimated, covered = (
+        np.concatenate([getattr(judged, name) for judged in validations])
+        for name in ("known", "estimated", "covered")
+    )
+    numbers = [sample.numbers[judged.place] for judged, sample in each]
     columns = [
-        *[Column("file", files)] * (len(found) > 1),
-        Column("spectrum", [name for one in found for name in one.names]),
+        *[Column("file", [judged.file for judged, _ in each])] * (len(validations) > 1),
+        Column("spectrum", [sample.name for _, sample in each]),
         Column("known", known, unit),
-        *interval_columns((estimated, *ends.T), unit, file.model.level),
+        *interval_columns([*zip(*numbers, strict=True)], unit, file.model.level),
         Column("error", estimated - known, unit),
-        Column("inside the interval", held),
-        Column("fits", fits),
+        Column("inside the interval", covered),
+        Column("fits", [sample.fits for _, sample in each]),
     ]
-    said = [one.sentence(unit) for one in found]
-    title = ". ".join(f"{one[0].upper()}{one[1:]}" for one in said)
+    sentences = [judged.sentence(unit) for judged in validations]
+    title = ". ".join(f"{sentence[0].upper()}{sentence[1:]}" for sentence in sentences)
     return Table("validated", title, columns)
 
 
 def _standards(file: CalibrationFile[Any]) -> Table:
     assert file.correction
-    found, unit = file.correction, file.unit
+    correction, unit = file.correction, file.unit
     columns = [
-        Column("spectrum", found.names),
-        Column("known", found.known, unit),
-        Column("estimated", found.estimated, unit),
-        Column("corrected", found.corrected, unit),
+        Column("spectrum", correction.names),
+        Column("known", correction.known, unit),
+        Column("estimated", correction.estimated, unit),
+        Column("corrected", correction.corrected, unit),
     ]
-    return Table("standards", f"Estimates are {found.sentence(unit)}", columns)
+    return Table("standards", f"Estimates are {correction.sentence(unit)}", columns)

@@ -18,7 +18,6 @@ from jaxtyping import Float
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile, M, read_unknown
 from geonode.calibration.checks import TWO_SIGMA, Control, Validation, known_already
-from geonode.calibration.one_substance import scans_of_levels
 from geonode.calibration.transfer import correction_by
 from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError, SpectraError
@@ -214,18 +213,11 @@ class Routine:
             file = replace(file, correction=correction)
         if self.validation:
             found = file.estimated(self.validation.file, self.validation.spectra)
-            numbers = np.array([one.numbers for one in found])
-            fits = np.array([one.fits for one in found])
-            amounts, names = self.validation.amounts, self.validation.spectra.names
-            held = np.array([one.contains(each) for one, each in zip(found, amounts, strict=True)])
+            each = enumerate(zip(file.substances, self.validation.amounts.T, strict=True))
             name, level = str(self.validation.file), file.model.level
             judged = [
-                Validation(
-                    _of(name, of), names, known, each[:, 0], each[:, 1:], fits, inside, level
-                )
-                for of, known, each, inside in zip(
-                    file.substances, amounts.T, numbers.swapaxes(0, 1), held.T, strict=True
-                )
+                Validation(_of(name, substance), known, found, place, level)
+                for place, (substance, known) in each
             ]
             file = replace(file, validations=judged)
         same = Counter(path.name for path in self.unknowns)
@@ -238,7 +230,15 @@ class Routine:
             report(len(spectra.names))
         judging = {one.file: one.spectra for one in (self.standards, self.validation) if one}
         judging |= self.unknowns if self.controls else {}
-        doubts = [said for one in judging.items() for said in _known_already(file, *one)]
+        doubts = []
+        for path, spectra in judging.items():
+            values = own_values(file.series, spectra)
+            if names := known_already(spectra.names, values, file.series.scans[1]):
+                some = listed(names[:SOME_NAMES]) + " and others" * (len(names) > SOME_NAMES)
+                doubts.append(
+                    f"{path}: calibrated with {some} too, which can judge or correct nothing; take "
+                    "others"
+                )
         return replace(file, doubts=doubts, controls=controls)
 
     def _controls(
@@ -324,16 +324,6 @@ def tables_of(given: list[Path]) -> list[Path]:
 def _suiting(file: Path, choices: Choices) -> Choices:
     """Choices without the sheet, which only workbooks have."""
     return choices if file.suffix.lower() == WORKBOOK else replace(choices, sheet=None)
-
-
-def _known_already(file: CalibrationFile[Any], path: Path, spectra: Spectra) -> list[str]:
-    """Sentence on spectra of a file that were calibrated with."""
-    values = own_values(file.series, spectra)
-    found = known_already(spectra.names, values, scans_of_levels(file.series)[1])
-    if not found:
-        return []
-    some = listed(found[:SOME_NAMES]) + (" and others" if len(found) > SOME_NAMES else "")
-    return [f"{path}: calibrated with {some} too, which can judge or correct nothing; take others"]
 
 
 def _names(path: Path, names: list[str], *, alone: bool | None = None) -> list[str]:

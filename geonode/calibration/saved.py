@@ -16,51 +16,25 @@ import torch
 
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile
-from geonode.calibration.chance import Chance
-from geonode.calibration.fit import Calibration
-from geonode.calibration.intervals import ErrorLaw
-from geonode.calibration.methods import Fit, Fitted
 from geonode.calibration.one_substance import OneSubstance
-from geonode.calibration.packing import Unpacking, as_stored, fields_of
+from geonode.calibration.packing import Unpacking, as_stored, classes_in
 from geonode.calibration.several_substances import SeveralSubstances
 from geonode.errors import ArtifactError, CorruptArtifactError, GeonodeError
-from geonode.estimation.covariances import Covariances
-from geonode.estimation.curve import Curve
-from geonode.estimation.novelty import Novelty
-from geonode.mixtures.design import Design
-from geonode.mixtures.forward import ForwardModel, Span
-from geonode.mixtures.inverse import Inverse
-from geonode.mixtures.mixture import MixtureCalibration
-from geonode.mixtures.surface import Smoothers, Surface
 from geonode.spectra.arrays import require_size
-from geonode.spectra.chart import Chart
-from geonode.spectra.preprocessing import Preprocessing
-from geonode.spectra.replicates import Replicates
 from geonode.spectra.series import LABELS, Series
 from geonode.storage.weights import read_weights, write_weights
 
-CLASSES: tuple[Any, ...] = (
-    *(Series, Chart, Replicates, Preprocessing, OneSubstance, Calibration, Fitted, Chance),
-    *(*Fit.__subclasses__(), ErrorLaw, Curve, Covariances, Novelty),
-    *(SeveralSubstances, MixtureCalibration, Design, ForwardModel, Span, Surface, Smoothers),
-    Inverse,
-)
-"""All that may be in a calibration file."""
-
 CONTENT = {"source": str, "about": dict[str, str], "model": OneSubstance | SeveralSubstances}
 """Declared types of what is stored."""
+
+LAYOUT = f"{zlib.crc32(repr(sorted(classes_in(CONTENT).items())).encode()):08x}"
+"""Checksum of the names of all fields, which a file of other classes does not have."""
 
 DAMAGES = (
     *(ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError),
     *(ValueError, GeonodeError),
 )
 """Errors that other contents than those that were written raise."""
-
-
-def _layout() -> str:
-    """Checksum of the names of all fields, which a file of other classes does not have."""
-    names = {kind.__name__: fields_of(kind) for kind in CLASSES}
-    return f"{zlib.crc32(repr(names).encode()):08x}"
 
 
 def save_calibration(path: Path, file: CalibrationFile[Any]) -> None:
@@ -72,7 +46,7 @@ def save_calibration(path: Path, file: CalibrationFile[Any]) -> None:
     arrays: dict[str, np.ndarray] = {}
     text = json.dumps(as_stored({name: getattr(file, name) for name in CONTENT}, arrays))
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-    metadata = {"geonode": __version__, "layout": _layout(), "calibration": text}
+    metadata = {"geonode": __version__, "layout": LAYOUT, "calibration": text}
     write_weights(path, tensors, metadata)
 
 
@@ -96,7 +70,7 @@ def load_calibration(path: Path | str) -> CalibrationFile[Any]:
     except (CorruptArtifactError, KeyError) as error:
         raise ArtifactError(_damaged(path)) from error
     made_by = metadata.get("geonode"), metadata.get("layout")
-    if made_by != (__version__, _layout()):
+    if made_by != (__version__, LAYOUT):
         raise ArtifactError(
             f"{path}: found a calibration of geonode {made_by[0]} (layout {made_by[1]}), expected "
             f"one of this version, {__version__}, which may estimate otherwise; calibrate again, "

@@ -32,6 +32,8 @@ from geonode.wording import listed, number, percent, quantity
 COMPARED = {"combined": "combined", **NAMES}
 """Names of all that is compared, for people."""
 
+FITS_NOWHERE = "fits nowhere: unlike the samples, so there is no estimate"
+
 LARGEST_OF_RANGE = 0.25
 """RMSEP over the range, from which a substance is not estimated."""
 
@@ -60,14 +62,14 @@ class SeveralSubstances:
             key, value = next(iter(other.items()))
             expected = "none: several amounts are calibrated together; --target NAME takes one"
             raise ParameterError("parameters", f"calibrate.{key}", value, expected)
-        found = MixtureCalibration.of(
+        calibration = MixtureCalibration.of(
             series.signal,
             series.amounts,
             series.substances,
             preprocessed=bool(series.preprocessing.steps),
             report=report,
         )
-        return cls(series, moved(found, CPU), parameters.level)
+        return cls(series, moved(calibration, CPU), parameters.level)
 
     @staticmethod
     def steps(series: Series) -> int:
@@ -79,47 +81,43 @@ class SeveralSubstances:
 
     def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
         """Amounts of all substances, and the ends of their sets."""
-        found = self.calibration.estimate(spectra, self.level)
-        return found.amounts, found.intervals
+        estimates = self.calibration.estimate(spectra, self.level)
+        return estimates.amounts, estimates.intervals
 
     def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
         """Estimates of all substances together."""
-        found = self.calibration.estimate(spectra, self.level)
+        mixtures = self.calibration.estimate(spectra, self.level)
         # Beyond what fits the surface may be singular.
-        errors = np.full(found.amounts.shape, np.inf)
-        if found.fits.any():
-            errors[found.fits] = self.calibration.precision(found.amounts[found.fits])[0]
-        columns = names, found.amounts.tolist(), found.sets, found.fits.tolist(), found.parts
+        errors = np.full(mixtures.amounts.shape, np.inf)
+        if mixtures.fits.any():
+            errors[mixtures.fits] = self.calibration.precision(mixtures.amounts[mixtures.fits])[0]
+        remarks = [
+            "several mixtures fit" * (len(parts) > 1) if fits else FITS_NOWHERE
+            for fits, parts in zip(mixtures.fits, mixtures.parts, strict=True)
+        ]
+        columns = names, mixtures.amounts.tolist(), mixtures.sets, mixtures.fits.tolist(), remarks
+        each = zip(*columns, errors.tolist(), strict=True)
         return [
-            Estimate(
-                name,
-                amounts,
-                sets,
-                fits,
-                _remark_of_mixture(fits, len(parts)),
-                standard_errors=of_amounts,
-            )
-            for name, amounts, sets, fits, parts, of_amounts in zip(
-                *columns, errors.tolist(), strict=True
-            )
+            Estimate(name, amounts, sets, fits, remark, standard_errors=standard_errors)
+            for name, amounts, sets, fits, remark, standard_errors in each
         ]
 
     @property
     def facts(self) -> list[tuple[str, str]]:
         """Weights of the methods and constants of the intervals of every substance."""
-        found, radii = self.calibration, self.calibration.radii(self.level).tolist()
-        told = [("method", self.method), ("constants", "all of them in the calibration file")]
+        calibration, radii = self.calibration, self.calibration.radii(self.level).tolist()
+        facts = [("method", self.method), ("constants", "all of them in the calibration file")]
         for place, name in enumerate(self.series.substances):
             each = [
                 f"{NAMES[key]} {number(weight, 4)}"
-                for key, weight in zip(NAMES, found.weights[:, place].tolist(), strict=True)
+                for key, weight in zip(NAMES, calibration.weights[:, place].tolist(), strict=True)
                 if weight
             ]
-            told.append((f"weights, {name}", listed(each)))
-            said = f"variance of the rest {float(found.rest[place, place])!r}, "
-            said += f"squared half width over variance {radii[place]!r}"
-            told.append((f"law of errors, {name}", said))
-        return told
+            facts.append((f"weights, {name}", listed(each)))
+            law = f"variance of the rest {float(calibration.rest[place, place])!r}, "
+            law += f"squared half width over variance {radii[place]!r}"
+            facts.append((f"law of errors, {name}", law))
+        return facts
 
     def range_remark(self, estimate: Estimate) -> str | None:
         """Which amounts are beyond those of the samples; None if none is."""
@@ -131,15 +129,15 @@ class SeveralSubstances:
     @property
     def layers(self) -> dict[str, tuple[str, str]]:
         """The amount of every substance with its interval, and how far a pixel is off."""
-        found, level = {}, percent(self.level)
+        layers, level = {}, percent(self.level)
         safe = [re.sub(r"\W+", "_", name) for name in self.series.substances]
         for place, (name, unit) in enumerate(zip(safe, self.series.units, strict=True)):
             own = name if safe.count(name) == 1 else f"{name}_{place + 1}"
             of = self.series.substances[place]
-            found[f"amount_{own}"] = (unit, f"amount of {of}")
-            found[f"low{level}_{own}"] = (unit, f"lower end of the {level}% interval of {of}")
-            found[f"high{level}_{own}"] = (unit, f"upper end of the {level}% interval of {of}")
-        return found | {"misfit": ("1", "distance from the samples over the largest that fits")}
+            layers[f"amount_{own}"] = (unit, f"amount of {of}")
+            layers[f"low{level}_{own}"] = (unit, f"lower end of the {level}% interval of {of}")
+            layers[f"high{level}_{own}"] = (unit, f"upper end of the {level}% interval of {of}")
+        return layers | {"misfit": ("1", "distance from the samples over the largest that fits")}
 
     def on(self, place: torch.device) -> Mapping:
         """Function that estimates the pixels of an image on a device."""
@@ -158,8 +156,8 @@ class SeveralSubstances:
     def method(self) -> str:
         """The methods with the largest weights."""
         best = zip(self.calibration.verdict, self.series.substances, strict=True)
-        said = listed([f"{NAMES[key]} of {name}" for key, name in best])
-        return f"all methods together, mostly {said}"
+        methods = listed([f"{NAMES[key]} of {name}" for key, name in best])
+        return f"all methods together, mostly {methods}"
 
     @property
     def centre(self) -> Float[np.ndarray, "substance"]:
@@ -168,13 +166,9 @@ class SeveralSubstances:
 
     @property
     def pure(self) -> Float[np.ndarray, "wavelength substance"]:
-        """Derivatives of the spectrum by every amount, at the centre (signal per amount).
-
-        Without a response surface there are none, of no substance.
-        """
+        """Change of the signal per amount, by the response surface at the centre."""
         forward = self.calibration.surface
-        if forward is None:
-            return np.zeros((len(self.series.axis), 0))
+        assert forward  # without which nobody asks
         _, slopes, _ = forward.surface.at(torch.from_numpy(self.centre)[None])
         return forward.directions @ slopes[0].numpy()
 
@@ -182,8 +176,7 @@ class SeveralSubstances:
     def pure_half_widths(self) -> Float[np.ndarray, "wavelength substance"]:
         """Half widths of the intervals of `pure`, by the law of the left-out residuals."""
         forward = self.calibration.surface
-        if forward is None:
-            return np.zeros((len(self.series.axis), 0))
+        assert forward  # as in `pure`
         surface = forward.surface
         relative = surface.slope_variances(torch.from_numpy(self.centre)[None])[0].sqrt().numpy()
         residuals = (surface.residuals / surface.relative.sqrt()[:, None]).numpy()
@@ -197,54 +190,52 @@ class SeveralSubstances:
         return self.calibration.rmsep["combined"] / self.calibration.design.ranges
 
     @property
+    def _poor(self) -> list[str]:
+        """Substances that are not estimated better than their range says."""
+        return [
+            self.series.substances[at] for at in np.flatnonzero(self.of_range > LARGEST_OF_RANGE)
+        ]
+
+    @property
     def is_sound(self) -> bool:
         """Whether every substance is estimated better than its range says."""
-        return bool((self.of_range <= LARGEST_OF_RANGE).all())
+        return not self._poor
 
     @property
     def caution(self) -> str:
         """Which substances not to rely on."""
-        poor = np.flatnonzero(self.of_range > LARGEST_OF_RANGE)
-        named = listed([self.series.substances[at] for at in poor])
-        return f"do not rely on {named}: see the verdict" if len(poor) else ""
+        return f"do not rely on {listed(self._poor)}: see the verdict" if self._poor else ""
 
     @property
     def is_usable(self) -> bool:
         """Whether a substance is estimated better than its range says."""
-        return bool((self.of_range <= LARGEST_OF_RANGE).any())
+        return len(self._poor) < len(self.series.substances)
 
     @property
     def sentence(self) -> str:
         """Sentence on the substances calibrated, and how far off each is."""
         series, errors = self.series, self.calibration.rmsep["combined"].tolist()
-        said = [
+        errors_of_each = [
             f"{name} {quantity(error, unit)} ({number(100 * relative, 2)} % of its range)"
             for name, unit, error, relative in zip(
                 series.substances, series.units, errors, self.of_range.tolist(), strict=True
             )
         ]
-        poor = [series.substances[at] for at in np.flatnonzero(self.of_range > LARGEST_OF_RANGE)]
-        warning = f" Do not rely on {listed(poor)}: the errors are too large." if poor else ""
-        found = (
+        warning = f" Do not rely on {listed(self._poor)}: the errors are too large."
+        warning *= bool(self._poor)
+        summary = (
             f"{listed([*series.substances])} are calibrated together. Errors of left-out samples "
-            f"(RMSEP): {listed(said)}.{warning}"
+            f"(RMSEP): {listed(errors_of_each)}.{warning}"
         )
-        return f"{found} {self.calibration.design.without_surface}".rstrip()
+        return f"{summary} {self.calibration.design.without_surface}".rstrip()
 
 
 def _pixels(calibration: MixtureCalibration, level: float, spectra: np.ndarray) -> MapValues:
-    found = calibration.estimate(spectra, level)
-    each = np.concatenate([found.amounts[..., None], found.intervals], axis=2)
-    flags = AMBIGUOUS * (found.are_parts.sum(axis=1) > 1) + MISFIT * ~found.fits
-    of_each = found.amounts.T, found.intervals.swapaxes(0, 1), calibration.design.amounts.T
+    estimates = calibration.estimate(spectra, level)
+    each = np.concatenate([estimates.amounts[..., None], estimates.intervals], axis=2)
+    flags = AMBIGUOUS * (estimates.are_parts.sum(axis=1) > 1) + MISFIT * ~estimates.fits
+    of_each = estimates.amounts.T, estimates.intervals.swapaxes(0, 1), calibration.design.amounts.T
     determined = np.all([is_determined(*one) for one in zip(*of_each, strict=True)], axis=0)
-    flags = flags + OUTSIDE * found.outside.any(axis=1) + UNDETERMINED * ~determined
-    layers = np.vstack([each.reshape(len(spectra), -1).T, found.misfit])
+    flags = flags + OUTSIDE * estimates.outside.any(axis=1) + UNDETERMINED * ~determined
+    layers = np.vstack([each.reshape(len(spectra), -1).T, estimates.misfit])
     return layers, flags.astype(np.uint8)
-
-
-def _remark_of_mixture(fits: bool, parts: int) -> str:
-    """That a spectrum fits nowhere, or several mixtures; empty for neither."""
-    if not fits:
-        return "fits nowhere: unlike the samples, so there is no estimate"
-    return "several mixtures fit" if parts > 1 else ""

@@ -143,12 +143,6 @@ def found_wrong(line: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def end_with_misfits(names: list[str], total: int) -> None:
-    """End a command with exit status 1 if spectra, of `total`, fit nowhere."""
-    if names:
-        found_wrong(misfits_said(names, total))
-
-
 def misfits_said(names: list[str], total: int) -> str:
     """Line that names the spectra, of `total`, that fit nowhere."""
     named = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")

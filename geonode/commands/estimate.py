@@ -14,7 +14,8 @@ from geonode.commands.common import (
     Overwrite,
     Root,
     echo_json,
-    end_with_misfits,
+    found_wrong,
+    misfits_said,
     note,
     refuse_given,
     require_destination,
@@ -276,7 +277,8 @@ def _estimate_tables(
         tell("\n".join(brief_unknowns(found).lines(MOST_SHOWN, "--out writes all of them")))
     if out is not None:
         note(f"{total} estimates -> {out}")
-    end_with_misfits(found.misfits, total)
+    if found.misfits:
+        found_wrong(misfits_said(found.misfits, total))
     if failed:
         raise typer.Exit(1)
 

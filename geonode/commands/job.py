@@ -100,10 +100,3 @@ def estimated(
 
         found = replace(found, violations=charted(history, found.controls))
     return replace(found, record=record(found, by, routine.files, routine.asked, user))
-
-
-def checks_said(found: "CalibrationFile[Any]") -> list[tuple[str, bool]]:
-    """Sentences on controls and validation, and whether each was passed."""
-    controls = [(one.sentence(found.unit), one.passed) for one in found.controls]
-    controls += [(one.sentence, False) for one in found.violations if one.rejects]
-    return controls + [(one.sentence(found.unit), not one.fails) for one in found.validations]

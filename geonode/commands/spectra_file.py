@@ -7,7 +7,7 @@ import typer
 from ruamel.yaml.error import YAMLError
 
 from geonode.commands.common import MOST_SHOWN, AsJson, Overwrite, echo_json, note
-from geonode.commands.job import calibrated_to_folder, checks_said, inspected
+from geonode.commands.job import calibrated_to_folder, inspected
 from geonode.config import Parameters, SpectraParameters
 from geonode.errors import MixtureError, ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml
@@ -136,16 +136,9 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Say how a file of spectra is understood, how noisy it is, and which parameters read it."""
-    parameters = spectra_parameters(
-        file,
-        window=window,
-        missing=missing,
-        sheet=sheet,
-        concentrations=concentrations,
-        replicates=replicates,
-        target=target,
-    )
-    found = inspected(parameters)
+    opened = {"sheet": sheet, "concentrations": concentrations, "replicates": replicates}
+    part = {"window": window, "missing": missing, "target": target}
+    found = inspected(spectra_parameters(file, **opened, **part))
     if as_json:
         echo_json(found.to_json())
     else:
@@ -190,19 +183,10 @@ def calibrate(
     from geonode.calibration.results import brief_unknowns  # noqa: PLC0415
     from geonode.report.calibration_tables import errors_table  # noqa: PLC0415
 
-    parameters = spectra_parameters(
-        file,
-        quantity=quantity,
-        unit=unit,
-        concentration_unit=concentration_unit,
-        window=window,
-        preprocess=preprocess,
-        missing=missing,
-        sheet=sheet,
-        concentrations=concentrations,
-        replicates=replicates,
-        target=target,
-    )
+    opened = {"sheet": sheet, "concentrations": concentrations, "replicates": replicates}
+    part = {"window": window, "missing": missing, "target": target, "preprocess": preprocess}
+    labels = {"quantity": quantity, "unit": unit, "concentration_unit": concentration_unit}
+    parameters = spectra_parameters(file, **opened, **part, **labels)
     options: dict[str, Any] = {"allow_offset": allow_offset, "allow_scale": allow_scale}
     options |= {"level": level, "precision": precision}
     how = block_of("calibrate", method=method, **options).calibrate
@@ -251,18 +235,10 @@ def next_levels(
     from geonode.reading.series_file import read_measured  # noqa: PLC0415
     from geonode.storage.table import Column, Table  # noqa: PLC0415
 
-    parameters = spectra_parameters(
-        file,
-        concentration_unit=concentration_unit,
-        window=window,
-        preprocess=preprocess,
-        missing=missing,
-        sheet=sheet,
-        concentrations=concentrations,
-        replicates=replicates,
-        target=target,
-    )
-    series = read_measured(parameters)
+    opened = {"sheet": sheet, "concentrations": concentrations, "replicates": replicates}
+    part = {"window": window, "missing": missing, "target": target, "preprocess": preprocess}
+    options = opened | part | {"concentration_unit": concentration_unit}
+    series = read_measured(spectra_parameters(file, **options))
     if series.is_of_one:
         with bar("comparing concentrations", count) as report:
             found = propose(series.concentrations, series.signal, count, report)
@@ -290,7 +266,9 @@ def next_levels(
 
 def tell_checks(found: "CalibrationFile[Any]") -> bool:
     """Report how controls and validation came out, failed ones in red; whether one failed."""
-    checks = checks_said(found)
+    checks = [(check.sentence(found.unit), check.passed) for check in found.controls]
+    checks += [(rule.sentence, False) for rule in found.violations if rule.rejects]
+    checks += [(check.sentence(found.unit), not check.fails) for check in found.validations]
     for sentence, passed in checks:
         (tell if passed else refuse)(sentence)
     for doubt in found.doubts:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from geonode.calibration.intervals import Sets, are_held
+from geonode.calibration.intervals import Sets, are_covered
 from geonode.calibration.methods import INVERSE, ConcentrationScores, estimate_left_out_by
 from geonode.compute.device import CPU, Device
 from geonode.compute.threads import in_threads
@@ -84,7 +84,7 @@ class LeftOutEstimates:
         return {
             **{name: score for name, score in scores.items() if name != "q2"},
             "mean_absolute_error": float(errors.mean()),
-            **shares("", are_held(self.levels, found.sets)),
+            **shares("", are_covered(self.levels, found.sets)),
             "disconnected": int(found.disconnected.sum()),
             "levels": {
                 name: dict(zip(columns, row, strict=True))
@@ -226,7 +226,7 @@ class Evaluation:
             row |= {"concentration_error": self.concentrations.median_error_of_range}
             row |= {"concentration_rmsep": self.concentrations.rmsep_of_range}
         if self.sets is not None:
-            row |= shares("concentration_", are_held(self.series.concentrations, self.sets))
+            row |= shares("concentration_", are_covered(self.series.concentrations, self.sets))
         return row
 
 

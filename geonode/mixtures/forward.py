@@ -82,11 +82,11 @@ class Span(NamedTuple):
     mean: Float[np.ndarray, "wavelength"]
     directions: Float[np.ndarray, "wavelength score"]
     """Orthonormal; of the leading principal components."""
-    variances: Float[np.ndarray, "score"]
-    """Of the scores of the samples."""
+    variances: Float[np.ndarray, "score"]  # of the scores of the samples
+    substances: int  # of the samples, of which it tells no amounts
 
     @classmethod
-    def of(cls, spectra: Float[np.ndarray, "sample wavelength"]) -> "Span":
+    def of(cls, spectra: Float[np.ndarray, "sample wavelength"], substances: int) -> "Span":
         """Span of samples, by at most a third as many components."""
         scores = Scores(spectra, np.zeros(len(spectra), dtype=np.int64))
         nothing, most = np.zeros(len(spectra)), max(1, min(MOST_SCORES, len(spectra) // 3))
@@ -95,17 +95,17 @@ class Span(NamedTuple):
         directions = scores.of_wavelengths(found.rotation[0][:, there])
         lengths = np.linalg.norm(directions, axis=0)
         variances = found.sizes[0][there] / lengths**2 / len(spectra)
-        return cls(scores.centre, directions / lengths, variances)
+        return cls(scores.centre, directions / lengths, variances, substances)
 
-    def modes(self, spectra: Float[np.ndarray, "unknown wavelength"], substances: int) -> Modes:
+    def modes(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> Modes:
         """No amounts, but how far spectra are from those of the samples."""
         centred = spectra - self.mean
         scores = centred @ self.directions
-        none = np.zeros((len(spectra), 1, substances))
+        none = np.zeros((len(spectra), 1, self.substances))
         return Modes(
             none,
             none[..., 0],
-            np.zeros((len(spectra), substances, substances)),
+            np.zeros((len(spectra), self.substances, self.substances)),
             np.sum(scores**2 / self.variances, axis=1),
             np.sum(centred**2, axis=1) - np.sum(scores**2, axis=1),
         )
@@ -280,8 +280,8 @@ class ForwardModel:
     def _stepped(self, here: Tensor, slope: Tensor, curvature: Tensor) -> Tensor:
         """Amounts after a step of Newton, at most half of the range long, within the box."""
         ranges, low, high = self._box
-        held = ((here <= low) & (slope > 0)) | ((here >= high) & (slope < 0))
-        free = (~held).double()
+        bound = ((here <= low) & (slope > 0)) | ((here >= high) & (slope < 0))
+        free = (~bound).double()
         curvature = curvature * free[:, :, None] * free[:, None] + torch.diag_embed(1 - free)
         step = -torch.linalg.solve(curvature, (slope * free)[..., None])[..., 0]
         longest = (step / ranges).abs().amax(1, keepdim=True)

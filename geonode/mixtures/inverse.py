@@ -18,6 +18,7 @@ from geonode.mixtures.design import folds_of
 from geonode.spectra.preprocessed_pls import (
     AS_MEASURED,
     PREPROCESSINGS,
+    PreprocessedPLS,
     fit_preprocessed,
     preprocessed,
     reweighted,
@@ -81,14 +82,15 @@ def fit_inverse(
     scale = amounts.std(axis=0)
     targets = (amounts - mean) / scale
     fits = fit_preprocessed(targets, spectra, folds, nested=False, preprocessings=preprocessings)
-    names = [one for one in PREPROCESSINGS if any(one in fit.fit.members for fit in fits)]
+    each = [fitted.fit.members for fitted in fits if isinstance(fitted.fit, PreprocessedPLS)]
+    names = [name for name in PREPROCESSINGS if any(name in members for members in each)]
     slopes = {name: np.zeros((spectra.shape[1], len(scale))) for name in names}
     constant = mean.copy()
-    for place, fit in enumerate(fits):
-        for name, one in fit.fit.members.items():
-            of_one = scale[place] * one.weight * (one.rotation @ one.slopes)
-            slopes[name][:, place] = of_one
-            constant[place] -= one.centre @ of_one
+    for place, members in enumerate(each):
+        for name, member in members.items():
+            vector = scale[place] * member.weight * (member.rotation @ member.slopes)
+            slopes[name][:, place] = vector
+            constant[place] -= member.centre @ vector
     columns = [reweighted(spectra, column, folds)[1] for column in targets.T]
     anew = np.stack([one.rotation @ one.slopes for one in columns], axis=1)
     pure = np.linalg.lstsq(np.column_stack([np.ones(len(amounts)), targets]), spectra)[0]

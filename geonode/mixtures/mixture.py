@@ -69,27 +69,18 @@ Covariances = Float[np.ndarray, "unknown substance substance"]
 
 @dataclass(frozen=True, eq=False)
 class MixtureEstimates:
-    """Estimated amounts of unknowns, with regions of a level.
+    """Estimated amounts of unknowns, with regions of a level."""
 
-    Attributes:
-        amounts: of every substance.
-        covariance: M.
-        radius: t; the joint region is e^T M^-1 e <= t, for e from every part.
-        half: half widths of the sets about every part.
-        centres: where the region may have parts; the first are `amounts`.
-        are_parts: where it has.
-        misfit: distance of a spectrum from those of the samples, over the largest one that fits.
-        outside: which amounts are beyond those of the samples.
-    """
-
-    amounts: Amounts
-    covariance: Covariances
-    radius: float
-    half: Amounts
+    amounts: Amounts  # of every substance
+    covariance: Covariances  # M
+    radius: float  # t; the joint region is e^T M^-1 e <= t, for e from every part
+    half: Amounts  # half widths of the sets about every part
     centres: Float[np.ndarray, "unknown start substance"]
-    are_parts: Bool[np.ndarray, "unknown start"]
+    """Where the region may have parts; the first are `amounts`."""
+    are_parts: Bool[np.ndarray, "unknown start"]  # where it has
     misfit: Float[np.ndarray, "unknown"]
-    outside: Bool[np.ndarray, "unknown substance"]
+    """Distance of a spectrum from those of the samples, over the largest one that fits."""
+    outside: Bool[np.ndarray, "unknown substance"]  # amounts beyond those of the samples
 
     @property
     def fits(self) -> Bool[np.ndarray, "unknown"]:
@@ -127,33 +118,24 @@ class MixtureEstimates:
 
 @dataclass(frozen=True, eq=False)
 class MixtureCalibration:
-    """All methods fitted to samples of several substances, and their weights.
+    """All methods fitted to samples of several substances, and their weights."""
 
-    Attributes:
-        design: of the samples.
-        forward: forward model of all samples, with its members; where `Design.without_surface`
-            says why there is none, their span, and "geonode" is no method.
-        linear: the other methods, by key of `NAMES`, means of the fits without a fold.
-        left_out: amounts of the samples by fits without their fold, by key of `NAMES`; "combined"
-            with the weights that the other folds give.
-        spread: M of the samples left out.
-        weights: of every method and substance; they sum to 1 over the methods.
-        rest: R.
-        joint_ratios: e^T M^-1 e of the samples left out.
-        ratios: e_j^2 / M_jj of these.
-        furthest: largest distance and largest residual beyond the scores of a spectrum that fits.
-    """
-
-    design: Design
+    design: Design  # of the samples
     forward: ForwardModel | Span
+    """Forward model of all samples, with its members; where `Design.without_surface` says why there
+    is none, their span, and "geonode" is no method."""
     linear: dict[str, Inverse]
+    """The other methods, by key of `NAMES`, means of the fits without a fold."""
     left_out: dict[str, Float[np.ndarray, "sample substance"]]
-    spread: Float[np.ndarray, "sample substance substance"]
-    weights: Float[np.ndarray, "method substance"]
-    rest: Float[np.ndarray, "substance substance"]
-    joint_ratios: Float[np.ndarray, "sample"]
-    ratios: Float[np.ndarray, "sample substance"]
+    """Amounts of the samples by fits without their fold, by key of `NAMES`; "combined" with the
+    weights that the other folds give."""
+    spread: Float[np.ndarray, "sample substance substance"]  # M of the samples left out
+    weights: Float[np.ndarray, "method substance"]  # they sum to 1 over the methods
+    rest: Float[np.ndarray, "substance substance"]  # R
+    joint_ratios: Float[np.ndarray, "sample"]  # e^T M^-1 e of the samples left out
+    ratios: Float[np.ndarray, "sample substance"]  # e_j^2 / M_jj of these
     furthest: tuple[float, float]
+    """Largest distance and largest residual beyond the scores of a spectrum that fits."""
 
     @classmethod
     @one_thread()
@@ -192,7 +174,7 @@ class MixtureCalibration:
             out: np.ndarray,
         ) -> tuple[ForwardModel | Span, dict[str, Inverse], Modes, np.ndarray]:
             kept, its = design.without(out), spectra[~out]
-            forward = ForwardModel.of(kept, its) if has_surface else Span.of(its)
+            forward = ForwardModel.of(kept, its) if has_surface else Span.of(its, amounts.shape[1])
             linear = fit_inverse(spectra[~out], kept.amounts, kept.composition, tried)
             return forward, linear, *_estimated(forward, linear, spectra[out])
 
@@ -327,7 +309,7 @@ def _whole(
     """Forward model or span of all samples, and the largest distance of one left out."""
     members = [one for one in parts[:: -(-len(parts) // MEMBERS)] if isinstance(one, ForwardModel)]
     if not members:
-        return Span.of(spectra), float(distance.max())
+        return Span.of(spectra, len(design.names)), float(distance.max())
     # An even number, so that the median of all is one of them.
     found = ForwardModel.of(design, spectra, tuple(members[: len(members) // 2 * 2]))
     return found, found.furthest
@@ -338,10 +320,7 @@ def _estimated(
 ) -> tuple[Modes, Float[np.ndarray, "method unknown substance"]]:
     """Minima of the forward model, and amounts by every method."""
     others = [linear[key].estimates(spectra) for key in inverse.METHODS]
-    if isinstance(forward, Span):
-        modes = forward.modes(spectra, others[0].shape[1])
-    else:
-        modes = forward.modes(spectra)
+    modes = forward.modes(spectra)
     return modes, np.stack([modes.amounts[:, 0], *others])
 
 

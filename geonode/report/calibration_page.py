@@ -184,7 +184,7 @@ def _lead(model: OneSubstance) -> list[Part]:
 
 def _remarks_on_errors(model: OneSubstance) -> str:
     calibration = model.calibration
-    own, *others = (coverage_text(calibration.held(key)) for key in with_geonode(calibration))
+    own, *others = (coverage_text(calibration.covered(key)) for key in with_geonode(calibration))
     remarks = f"The {percent(calibration.level)}% intervals of {model.method} contain {own} of the "
     remarks += "left-out levels"
     remarks += "".join(f", the sets of geonode {other}" for other in others) + "."

@@ -116,7 +116,7 @@ def _left_out_levels(model: OneSubstance) -> Table:
         ),
         Column("error", errors, unit),
         Column("error relative to the level", relative),
-        Column("inside the interval", calibration.held(key)),
+        Column("inside the interval", calibration.covered(key)),
     ]
     if sets := calibration.sets.get("geonode"):
         if key != "geonode":
@@ -124,7 +124,7 @@ def _left_out_levels(model: OneSubstance) -> Table:
             columns += interval_columns(numbers, unit, calibration.level, "geonode ")
         columns += [
             Column("geonode ambiguous", [len(parts) > 1 for parts in sets]),
-            Column("inside the set of geonode", calibration.held("geonode")),
+            Column("inside the set of geonode", calibration.covered("geonode")),
             Column(f"geonode set{percent(calibration.level)}", sets, unit),
         ]
     title = (
@@ -235,7 +235,7 @@ def _regression_vector(model: OneSubstance) -> Table:
 
 def _scan_spectra(model: OneSubstance) -> Table:
     """Every scan of the series, as it was calibrated with."""
-    series, (level, scans) = model.series, model.scans
+    series, (level, scans) = model.series, model.series.scans
     names = [
         quantity(float(amount), model.series.unit, 6) for amount in series.concentrations[level]
     ]

@@ -29,7 +29,7 @@ def charted(history: Path, controls: Sequence[Control]) -> list[Violation]:
         ArtifactError: the page cannot be written.
     """
     date = datetime.now().astimezone().isoformat(timespec="seconds")
-    new = [ControlPoint.of(date, one) for one in controls if one.fits]
+    new = [ControlPoint.of(date, one) for one in controls if one.estimate.fits]
 
     def write(points: list[ControlPoint]) -> None:
         page = history_page(history.name, points).html()

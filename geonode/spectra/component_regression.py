@@ -14,6 +14,7 @@ F. Lindgren, P. Geladi and S. Wold, J. Chemometrics 7 (1993) 45 (their sums over
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,30 @@ class Fit(ABC):
         self, spectra: Float[np.ndarray, "unknown wavelength"]
     ) -> Float[np.ndarray, "unknown option"]:
         """Variance of what was fitted, at each spectrum, over that of the error of one sample."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A calibration of all samples by its best option, and its errors on samples left out."""
+
+    fit: Fit  # to all samples, from their spectra
+    wavelengths: int  # of these
+    option: int  # the best one
+    left_out: Float[np.ndarray, "sample"]
+    """Estimates of the samples, each by what is chosen and fitted without those of its fold."""
+    leverages: Float[np.ndarray, "sample"]  # of these
+
+    def estimates(
+        self, spectra: Float[np.ndarray, "unknown wavelength"]
+    ) -> Float[np.ndarray, "unknown"]:
+        """Concentrations of spectra."""
+        return self.fit.estimates(spectra)[:, self.option]
+
+    def leverages_of(
+        self, spectra: Float[np.ndarray, "unknown wavelength"]
+    ) -> Float[np.ndarray, "unknown"]:
+        """Leverages of spectra."""
+        return self.fit.leverages(spectra)[:, self.option]
 
 
 class Components(NamedTuple):

@@ -30,6 +30,7 @@ from jaxtyping import Float, Int
 from geonode.spectra.component_regression import (
     ROUNDING_OF_SPECTRA,
     Fit,
+    Fitted,
     LeftOut,
     Scores,
     pls_components,
@@ -169,16 +170,6 @@ class PreprocessedPLS(Fit):
         return moved[:, 0] / (2 * steps[0, 0])
 
 
-class FittedPLS(NamedTuple):
-    """Fit to all samples, and its estimates of samples left out."""
-
-    fit: PreprocessedPLS
-    left_out: Float[np.ndarray, "sample"]
-    """Estimates without the sample's fold, weights and numbers of components too."""
-    leverages: Float[np.ndarray, "sample"]
-    """Theirs."""
-
-
 def fit_preprocessed(
     targets: Float[np.ndarray, "sample target"],
     spectra: Spectra,
@@ -186,8 +177,8 @@ def fit_preprocessed(
     *,
     nested: bool = True,
     preprocessings: Collection[str] = PREPROCESSINGS,
-) -> list[FittedPLS]:
-    """Fit to samples, one by one of several targets.
+) -> list[Fitted]:
+    """Fit to samples, one by one of several targets, with the one option.
 
     Args:
         targets: of the samples.
@@ -213,7 +204,7 @@ def fit_preprocessed(
     run = in_threads if spectra.size <= MOST_AT_ONCE else map
     by_target = zip(*run(on, names), strict=True)
     return [
-        _combined(dict(zip(names, of_target, strict=True)), target, mean, folds)
+        _combined(dict(zip(names, of_target, strict=True)), target, mean, folds, spectra.shape[1])
         for of_target, target, mean in zip(by_target, centred.T, targets.mean(axis=0), strict=True)
     ]
 
@@ -281,8 +272,12 @@ def _left_out_reweighted(
 
 
 def _combined(
-    parts: dict[str, tuple[LeftOut, Member]], target: np.ndarray, mean: float, folds: np.ndarray
-) -> FittedPLS:
+    parts: dict[str, tuple[LeftOut, Member]],
+    target: np.ndarray,
+    mean: float,
+    folds: np.ndarray,
+    wavelengths: int,
+) -> Fitted:
     """Fit whose members still have their error as weight."""
     size = float(np.ptp(target)) or 1.0
     weights = _weights_by_errors(np.array([member.weight for _, member in parts.values()]), size)
@@ -300,8 +295,10 @@ def _combined(
         estimates.append(left_out.estimates[own])
         leverages.append(left_out.leverages[own])
     shares = _weights_by_errors(np.stack(errors), size)[:, folds]
-    return FittedPLS(
+    return Fitted(
         PreprocessedPLS(len(target), float(mean), members),
+        wavelengths,
+        0,
         mean + np.sum(shares * estimates, axis=0),
         np.sum(shares * leverages, axis=0),
     )

@@ -64,6 +64,14 @@ class Replicates:
             ),
         )
 
+    def of_means(
+        self, means: Float[np.ndarray, "level wavelength"]
+    ) -> tuple[Int[np.ndarray, "row"], Float[np.ndarray, "row wavelength"]]:
+        """Place of the level of every scan behind mean spectra, and its spectrum."""
+        once = np.flatnonzero(self.scans == 1)
+        repeated = means[self.level] + self.deviations
+        return np.append(once, self.level), np.concatenate([means[once], repeated])
+
     @property
     def noise(self) -> Float[np.ndarray, "wavelength"] | None:
         """Pooled standard deviation of one scan about the mean of its level; None without any.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from geonode.config import SpectraParameters
 from geonode.errors import CorruptArtifactError, SpectraError, TrainingError
@@ -143,6 +143,13 @@ class Series:
         """Chart of the only substance."""
         (chart,) = self.charts
         return chart
+
+    @property
+    def scans(self) -> tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]:
+        """Place of the level, or the sample, of every scan, and its spectrum."""
+        if self.replicates is None:
+            return np.arange(len(self.signal)), self.signal
+        return self.replicates.of_means(self.signal)
 
     @property
     def unit(self) -> str:

@@ -26,3 +26,9 @@ def mixture(tmp_path_factory):
     file = tmp_path_factory.mktemp("mixture") / "known.csv"
     mixtures.table().to_csv(file, index=False)
     return CalibrationFile.of(file.name, read_measured(spectra_parameters(file)))
+
+
+@pytest.fixture
+def without_geonode(monkeypatch):
+    """It takes no part, as it takes time."""
+    monkeypatch.setattr("geonode.calibration.fit.FEWEST_LEVELS", 99)

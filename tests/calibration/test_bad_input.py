@@ -1,8 +1,6 @@
 """Input at the limits: an answer with its interval, or one line."""
 
 import re
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -12,6 +10,7 @@ from geonode.calibration.fit import Calibration
 from geonode.calibration.verdict import Verdict
 from geonode.errors import SpectraError, TrainingError
 from geonode.posterior.next_levels import propose
+from tests.commands.calling import call
 
 AXIS = np.linspace(0, 1, 21)
 BANDS = np.exp(-((AXIS - [[0.3], [0.6]]) ** 2) / 0.02)
@@ -117,12 +116,6 @@ def test_over_decades_errors_are_shares_of_the_level_too():
     assert sentence.endswith("geonode with RMSEP 8.4 uM (0.84 % of the range, 64 % of the level).")
 
 
-def run(*arguments):
-    code = "from geonode.cli import app; app()"
-    command = [sys.executable, "-c", code, "-q", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 FAR = np.array([0, 1e-12, 1, 1e12, 1e20, 1e25])
 
 
@@ -135,8 +128,8 @@ def test_files_of_hostile_numbers_are_one_line(levels, factor, tmp_path):
     file = tmp_path / "hostile.csv"
     header = ",".join(["wavelength_nm", *map(repr, levels.tolist())])
     np.savetxt(file, rows, delimiter=",", header=header, comments="", fmt="%.17g")
-    done = run("calibrate", file, "--out", tmp_path / "out")
-    assert done.returncode == 2
+    done = call("calibrate", file, "--out", tmp_path / "out")
+    assert done.exit_code == 2
     assert re.fullmatch("error: .*, expected .*\n|error: .*; expected .*\n", done.stderr)
 
 
@@ -145,7 +138,7 @@ def test_levels_of_which_one_node_lies_above_zero_or_none_have_a_page(tmp_path):
     file = tmp_path / "far.csv"
     header = "wavelength_nm,0,1e-6,1,1e6"
     np.savetxt(file, rows, delimiter=",", header=header, comments="", fmt="%.6f")
-    done = run("calibrate", file, "--accept", "--out", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
+    done = call("calibrate", file, "--accept", "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.stderr
     limits = (tmp_path / "out" / "limits.csv").read_text(encoding="utf-8")
     assert "the levels are too far apart" in limits or "left-out levels are not" in limits

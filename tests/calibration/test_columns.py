@@ -1,3 +1,5 @@
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -31,23 +33,13 @@ def test_columns_are_called_by_numbers_if_all_are(table, names):
 
 
 @pytest.mark.parametrize(
-    ("columns", "known"),
-    [
-        ([400, 450.5, 500], WAVELENGTHS),
-        ([400, 450.50001, 500], WAVELENGTHS),  # another way to write it
-        ([500, 600, 700], None),
-        ([0, 1, 2], WAVELENGTHS),
-        (["a", "b", "c"], ["a", "b", "c"]),
-    ],
-)
-def test_columns_as_in_the_fit_are_taken(columns, known):
-    for table in (frame(columns), np.zeros((2, 3))):
-        assert require_same_columns(table, known) is None
-
-
-@pytest.mark.parametrize(
     ("columns", "known", "message"),
     [
+        ([400, 450.5, 500], WAVELENGTHS, None),
+        ([400, 450.50001, 500], WAVELENGTHS, None),  # another way to write it
+        ([500, 600, 700], None, None),
+        ([0, 1, 2], WAVELENGTHS, None),
+        (["a", "b", "c"], ["a", "b", "c"], None),
         ([500, 550.5, 600], WAVELENGTHS, "X: found column 1 called 500.0, expected 400.0 as in"),
         ([500, 450.5, 400], WAVELENGTHS, "column 1 called 500.0, expected 400.0"),
         ([400, 450, 500], WAVELENGTHS, "column 2 called 450.0, expected 450.5"),
@@ -58,6 +50,7 @@ def test_columns_as_in_the_fit_are_taken(columns, known):
         ([400, 450.5, 500], ["a", "b", "c"], "column 1 called 400.0, expected a"),
     ],
 )
-def test_other_columns_are_refused(columns, known, message):
-    with pytest.raises(SpectraError, match=message):
+def test_columns_are_those_of_the_fit(columns, known, message):
+    require_same_columns(np.zeros((2, 3)), known)
+    with pytest.raises(SpectraError, match=message) if message else nullcontext():
         require_same_columns(frame(columns), known)

@@ -3,6 +3,7 @@ import pytest
 
 from geonode.calibration.combination import Combination, combined_left_out, errors_of
 from geonode.calibration.fit import Calibration
+from geonode.calibration.intervals import is_determined
 from geonode.calibration.methods import CALIBRATIONS, fitted, folds_of
 
 LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 40.0])
@@ -85,13 +86,7 @@ def mixture(outlier=0.0):
     return spectra, known
 
 
-@pytest.fixture
-def alone(monkeypatch):
-    """Without geonode, which takes time."""
-    monkeypatch.setattr("geonode.calibration.fit.FEWEST_LEVELS", 99)
-
-
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("without_geonode")
 def test_the_combination_is_that_of_a_loop_over_the_methods():
     spectra, known = mixture()
     found, unknown = Calibration.fit(spectra, known), mixture()[0][:5] * 0.9
@@ -105,10 +100,10 @@ def test_the_combination_is_that_of_a_loop_over_the_methods():
     values, ends = found.estimate(unknown)
     assert found.method == "combined"
     np.testing.assert_allclose(values, total / whole, rtol=1e-6)
-    assert found.is_determined(values, ends).all()
+    assert is_determined(values, ends, known).all()
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("without_geonode")
 def test_an_outlier_is_named_and_turns_nothing():
     clean, marred = (Calibration.fit(*mixture(outlier)) for outlier in (0.0, 4.0))
     assert clean.warnings == []

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,19 +5,24 @@ from sklearn.base import clone
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.exceptions import NotFittedError
 
-from geonode import ConcentrationRegressor
-from geonode.errors import ParameterError, SpectraError
+from geonode import ConcentrationRegressor, MixtureCalibration
+from geonode.errors import MixtureError, ParameterError, SpectraError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
 from geonode.learning.folds import leave_one_out
 from geonode.spectra.series import Series
 from tests.calibration import beer
+from tests.mixtures import beer as mixtures
 
-ROOT = Path(__file__).parents[2]
 AXIS = beer.AXIS
 SCANS = beer.scans(2)
 X = np.concatenate(SCANS)
 Y = np.repeat(beer.LEVELS, 2)
+KNOWN = mixtures.amounts(16, 2)
+SIGNAL = mixtures.spectra(KNOWN, noise=5e-3)
+OF_ONE_SUBSTANCE = [
+    *({"method": "pls"}, {"offset": True}, {"scale": True}, {"groups": np.arange(16)})
+]
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +64,25 @@ def test_a_spectrum_of_something_else_is_warned_of(fitted):
         clone(fitted).predict(X)
     with pytest.raises(ValueError, match="expecting 21 features"):
         fitted.predict(X[:, :4])
+
+
+def test_several_substances_are_estimated_together():
+    unknown = np.clip(mixtures.amounts(6, 2, seed=3), 1, 9)
+    table = pd.DataFrame(KNOWN, columns=["lead", "zinc"])
+    fitted = ConcentrationRegressor().fit(SIGNAL, table)
+    found, intervals = fitted.predict(mixtures.spectra(unknown), return_interval=True)
+    assert intervals.shape == (6, 2, 2)
+    np.testing.assert_allclose(found, unknown, atol=0.1)
+    assert ((intervals[..., 0] < unknown) & (intervals[..., 1] > unknown)).mean() > 0.8
+    assert fitted.score(SIGNAL, KNOWN) > 0.999
+    assert isinstance(fitted.calibration_, MixtureCalibration)
+    assert fitted.calibration_.design.names == ("lead", "zinc")
+    assert len(fitted.method_) == 2
+    np.testing.assert_array_equal(fitted.estimate(mixtures.spectra(unknown)).amounts, found)
+    strange = mixtures.spectra(unknown[:3])
+    strange[2] += 2 * np.exp(-(((mixtures.AXIS - 0.95) / 0.02) ** 2))
+    with pytest.warns(UserWarning, match="1 of 3 spectra fit no concentration"):
+        fitted.predict(strange)
 
 
 def mixture(count, seed=0):
@@ -139,11 +161,14 @@ def test_columns_of_other_numbers_are_refused(shifted):
         ({"method": "ols"}, X, Y, ParameterError, "method: found 'ols', expected auto, straight_l"),
         ({"method": "geonode"}, X[:6], Y[:6], ParameterError, "takes no part: found 2 different"),
         ({}, np.where(X[1, 1] > X, np.nan, X), Y, ValueError, "NaN"),
+        *[(one, SIGNAL, KNOWN, MixtureError, 'd method="auto" alone') for one in OF_ONE_SUBSTANCE],
+        ({}, SIGNAL, KNOWN - 5, MixtureError, "which is negative"),
     ],
 )
 def test_wrong_input_is_refused(changes, spectra, levels, error, message):
+    groups = changes.pop("groups", None)
     with pytest.raises(error, match=message):
-        ConcentrationRegressor(**changes).fit(spectra, levels)
+        ConcentrationRegressor(**changes).fit(spectra, levels, groups)
 
 
 def test_samples_may_come_in_any_order():
@@ -160,11 +185,3 @@ def test_samples_may_come_in_any_order():
         [one.sets["geonode"][place][0] for place in order],
         rtol=1e-6,
     )
-
-
-def test_errors_as_large_as_a_quarter_of_the_range_are_warned_of():
-    noise = 0.4 * np.random.default_rng(1).normal(size=X.shape)
-    found = ConcentrationRegressor(method="straight_line").fit(X + noise, Y).calibration_
-    share = found.verdict.by_key("straight_line").scores.rmsep_of_range
-    assert share > 0.25
-    assert any(f"(RMSEP) is {share:.0%} of the range" in said for said in found.warnings)

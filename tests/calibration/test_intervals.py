@@ -123,28 +123,28 @@ def held_by_third(random, error, count, level=0.9):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_geonode")
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_intervals_of_simulated_lines_hold_in_every_third(share, monkeypatch):
+def test_intervals_of_simulated_lines_hold_in_every_third(share):
     """Nine of ten, for errors of one size and for errors of 3% of the concentration."""
-    monkeypatch.setattr("geonode.calibration.fit.FEWEST_LEVELS", 99)  # geonode takes no part
     random = np.random.default_rng(1)
     found = held_by_third(random, lambda c: 0.01 * (1 - share) + 0.03 * share * c, 150)
     assert all(0.84 < one < 0.97 for one in found)  # of 200 each
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_geonode")
 @pytest.mark.parametrize("level", [0.8, 0.95])
-def test_intervals_of_simulated_lines_hold_the_share_of_their_level(level, monkeypatch):
+def test_intervals_of_simulated_lines_hold_the_share_of_their_level(level):
     """Of 600 unknowns, as many as chance leaves in all but a thousandth of such simulations."""
-    monkeypatch.setattr("geonode.calibration.fit.FEWEST_LEVELS", 99)  # geonode takes no part
     found = held_by_third(np.random.default_rng(3), lambda c: 0.01 + 0 * c, 150, level)
     low, high = binom(600, level).ppf([0.0005, 0.9995]) / 600
     assert low - 0.02 <= np.mean(found) <= high + 0.02  # the law itself is estimated from 20
 
 
-def test_a_choice_among_methods_does_not_make_intervals_too_short(monkeypatch):
+@pytest.mark.usefixtures("without_geonode")
+def test_a_choice_among_methods_does_not_make_intervals_too_short():
     """Of six levels with an interferent, methods are good by chance; nine of ten still hold."""
-    monkeypatch.setattr("geonode.calibration.fit.FEWEST_LEVELS", 13)
     random, axis = np.random.default_rng(2), np.linspace(0, 1, 20)
     held = []
     for _ in range(60):

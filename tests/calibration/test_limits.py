@@ -7,19 +7,15 @@ from geonode.calibration.limits import Line, curve_limit, pls_limit
 from geonode.calibration.methods import fitted
 from geonode.calibration.peaks import peaks
 from geonode.estimation.posterior import estimate
-from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
-from geonode.spectra.series import Series
 from tests.calibration import beer
-from tests.factory import LABELS
+from tests.factory import series_of
 
 
 def series(levels, scans):
-    levels = np.asarray(levels, float)
     means = np.stack([of_level.mean(axis=0) for of_level in scans])
-    chart = Chart.of("linear", None, levels)
-    replicates = Replicates.of(scans)
-    return Series.of_levels(levels, beer.AXIS[: means.shape[1]], means, chart, LABELS, replicates)
+    found = series_of(levels, means, beer.AXIS[: means.shape[1]])
+    return replace(found, replicates=Replicates.of(scans))
 
 
 def line_of(levels, signal):
@@ -216,8 +212,7 @@ def test_peaks_are_found_with_their_widths_and_noise_is_none():
     axis = np.linspace(400, 600, 401)
     bands = [np.exp(-(((axis - at) / 5) ** 2) / 2) for at in (450, 540)]
     signal = np.outer(np.arange(1.0, 5.0), bands[0] + 0.5 * bands[1])
-    chart = Chart.of("linear", None, np.arange(1.0, 5.0))
-    exact = Series.of_levels(np.arange(1.0, 5.0), axis, signal, chart, LABELS)
+    exact = series_of(np.arange(1.0, 5.0), signal, axis)
     (first, *one), (second, *other) = zip(*peaks(exact), strict=True)
     assert axis[[first, second]].tolist() == [450, 540]
     assert one == pytest.approx([4, 2.355 * 5], rel=1e-3)

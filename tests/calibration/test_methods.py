@@ -16,8 +16,7 @@ from geonode.calibration.methods import (
     fitted,
     folds_of,
 )
-from geonode.spectra.chart import Chart
-from geonode.spectra.series import Series
+from tests.factory import series_of
 
 LEVELS = np.array([0.0, 2.0, 5.0, 20.0, 35.0, 60.0, 90.0, 120.0])
 AXIS = np.linspace(0, 1, 40)
@@ -26,11 +25,6 @@ BAND, OTHER = np.exp(-(((AXIS - 0.4) / 0.2) ** 2)), np.exp(-(((AXIS - 0.6) / 0.3
 every_calibration = pytest.mark.parametrize("name", CALIBRATIONS)
 every_inverse = pytest.mark.parametrize("name", INVERSE)
 of_components = pytest.mark.parametrize("name", ["pls", "pcr"])
-
-
-def series_of(signal, levels=LEVELS):
-    axis = np.arange(signal.shape[1], dtype=float)
-    return Series.of_levels(levels, axis, signal, Chart.of("linear", None, levels), {})
 
 
 def noisy(levels, wavelengths, seed=3):
@@ -51,14 +45,14 @@ def fit(name, concentrations, spectra):
 @pytest.fixture
 def measured():
     levels, spectra = noisy(9, 30)
-    return series_of(spectra, levels)
+    return series_of(levels, spectra)
 
 
 @every_calibration
 @pytest.mark.parametrize("count", [4, 8])
 def test_exactly_linear_series_are_recovered(name, count):
     levels = LEVELS[:count]
-    series = series_of(0.3 + np.outer(levels, np.append(BAND, [0.0, 0.0])), levels)
+    series = series_of(levels, 0.3 + np.outer(levels, np.append(BAND, [0.0, 0.0])))
     estimates = estimate_left_out_by(name, series)
     np.testing.assert_allclose(estimates, levels, atol=1e-9 * levels[-1])
 
@@ -67,7 +61,7 @@ def test_exactly_linear_series_are_recovered(name, count):
 def test_an_absorber_that_varies_by_itself_costs_one_component_more(name):
     """Of two absorbers that overlap everywhere no wavelength tells the one from the other."""
     amount = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0])
-    series = series_of(0.1 + np.outer(LEVELS, BAND) + 10 * np.outer(amount, OTHER))
+    series = series_of(LEVELS, 0.1 + np.outer(LEVELS, BAND) + 10 * np.outer(amount, OTHER))
     estimates = estimate_left_out_by(name, series)
     np.testing.assert_allclose(estimates, LEVELS, atol=1e-7)
     alone = estimate_left_out_by("single_wavelength", series)
@@ -220,7 +214,7 @@ def test_a_quadratic_is_read_on_the_branch_of_the_levels(bend):
 def test_units_and_an_offset_do_not_matter(name, unit, signal_unit, measured):
     estimates = estimate_left_out_by(name, measured)
     signal, levels = signal_unit * (measured.signal + 7.0), unit * measured.concentrations
-    scaled = estimate_left_out_by(name, series_of(signal, levels))
+    scaled = estimate_left_out_by(name, series_of(levels, signal))
     np.testing.assert_allclose(scaled, unit * estimates, rtol=1e-8)
 
 

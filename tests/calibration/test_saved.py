@@ -19,11 +19,13 @@ from geonode.calibration.verdict import NAMES
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.config import CalibrateParameters
 from geonode.errors import ArtifactError, GeonodeError, ParameterError, SpectraError
+from geonode.estimation.estimates import Estimate
 from geonode.reading.files import read_spectra
 from geonode.reading.series_file import read_measured
 from geonode.spectra.table import Spectra
 from geonode.storage.weights import read_weights, write_weights
 from tests.calibration import beer
+from tests.commands.calling import write
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +80,7 @@ def test_every_method_and_preprocessing_is_kept(tmp_path, method):
     file, levels = tmp_path / "beer.csv", np.array([0, 1, 2, 5, 8, 10])
     spectra = beer.spectra_at(levels) + 1e-3 * np.random.default_rng(0).normal(size=(6, 21))
     columns = {f"{level} ppb": one for level, one in zip(levels, spectra, strict=True)}
-    file.write_text(beer.table(columns), encoding="utf-8")
+    write(file, columns)
     steps = "[{savgol: {window: 5, degree: 2, derivative: 1}}]"  # beside which no others are tried
     of_registry = CALIBRATIONS.get(method)
     made = calibrated(
@@ -146,7 +148,8 @@ def test_arrays_of_another_shape_are_refused(request, kind):
     ],
 )
 def test_a_control_passes_within_three_standard_errors_if_it_fits(known, fits, passed):
-    control = Control("day.csv", "QC", known, 10.0, 9.0, 11.0, fits, 0.5, (10 - known) / 0.5)
+    estimate = Estimate("QC", [10.0], [[(9.0, 11.0)]], fits)
+    control = Control("day.csv", "QC", known, estimate, 0, 0.5, (10 - known) / 0.5)
     assert control.passed == passed
     said = control.sentence("ppb")
     found = "found 10 ppb (9 to 11), known" if fits else "its spectrum fits nowhere, known"
@@ -155,8 +158,7 @@ def test_a_control_passes_within_three_standard_errors_if_it_fits(known, fits, p
 
 def test_a_factor_is_caught_by_a_control(calibration, tmp_path):
     """As the band of Beer's law stands on a ground, but the law of one band alone could not."""
-    path = tmp_path / "day.csv"
-    path.write_text(beer.table({"QC": 1.2 * beer.spectra_at([8.0])[0]}), encoding="utf-8")
+    path = write(tmp_path / "day.csv", {"QC": 1.2 * beer.spectra_at([8.0])[0]})
     routine = Routine.read(calibration.series, [path], ["QC=8"], None, None)
     (control,) = routine.used(calibration).controls
     assert not control.passed
@@ -167,17 +169,15 @@ def test_between_the_parts_of_a_set_no_check_passes(tmp_path):
     levels, band = np.array([0.0, 5, 10, 20, 30, 40, 50, 55, 60]), beer.spectra_at([8.0])[0]
     spectra = (1 + levels * (60 - levels) / 900)[:, None] * band
     table = {f"{level:g}": one for level, one in zip(levels, spectra, strict=True)}
-    known, day, judge = tmp_path / "s.csv", tmp_path / "day.csv", tmp_path / "v.csv"
-    known.write_text(beer.table(table), encoding="utf-8")
-    day.write_text(beer.table({"A": spectra[3], "B": spectra[3]}), encoding="utf-8")
-    judge.write_text(beer.table({"20": spectra[3], "30": spectra[3]}), encoding="utf-8")
-    file = calibrated(known, "geonode")
+    day = write(tmp_path / "day.csv", dict.fromkeys("AB", spectra[3]))
+    judge = write(tmp_path / "v.csv", dict.fromkeys(("20", "30"), spectra[3]))
+    file = calibrated(write(tmp_path / "s.csv", table), "geonode")
     used = Routine.read(file.series, [day], ["A=40", "B=30"], judge, None).used(file)
     right, wrong = used.controls
     assert (right.passed, wrong.passed) == (True, False)
-    assert right.alternatives == pytest.approx([20, 40], abs=1)
+    assert right.estimate.alternatives == pytest.approx([20, 40], abs=1)
     assert re.search(r"found \S+ or \S+ \(", right.sentence("1"))
-    assert used.validations[0].held.tolist() == [True, False]
+    assert used.validations[0].covered.tolist() == [True, False]
     # Standards of the day that are twice as concentrated: parts and alternatives double.
     line = Correction("d.csv", list("abc"), 2 * levels[1:4], levels[1:4])
     one, _ = replace(file, correction=line).estimated(day, read_spectra(day))
@@ -188,27 +188,25 @@ def test_between_the_parts_of_a_set_no_check_passes(tmp_path):
 def test_validation_scores_are_those_of_the_field():
     known, random = np.repeat([1.0, 4.0, 9.0], 2), np.random.default_rng(4)
     found = 0.3 + 1.1 * known + 0.1 * random.normal(size=6)
-    ends = np.stack([found - 0.7, found + 0.7], axis=1)
-    held = abs(found - known) <= 0.7
-    judged = Validation("v.csv", list("abcdef"), known, found, ends, np.ones(6, bool), held)
+    estimates = [Estimate("a", [one], [[(one - 0.7, one + 0.7)]], True) for one in found.tolist()]
+    judged = Validation("v.csv", known, estimates, 0, 0.9)
     line = linregress(known, found)
     assert judged.slope == pytest.approx(line.slope)
     errors = found - known
     assert judged.bias == pytest.approx(sum(errors) / 6)
     assert judged.rmsep**2 == pytest.approx(judged.bias**2 + errors.var())
     assert "slope 1.09, 2 of 6 inside" in judged.sentence("ppb")
-    one = Validation("v.csv", ["a"], known[:1], found[:1], ends[:1], np.zeros(1, bool), held[:1])
+    one = Validation("v.csv", known[:1], [replace(estimates[0], fits=False)], 0, 0.9)
     assert one.slope is None
     assert one.sentence("ppb").endswith("1 fit nowhere")
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 10, 20, 50])
 def test_a_validation_fails_where_chance_hardly_leaves_so_few_inside(count):
-    zeros, ends = np.zeros(count), np.zeros((count, 2))
+    estimate = Estimate("a", [0.0], [[(-1.0, 1.0)]], True)
     for inside in range(count + 1):
-        held = np.arange(count) < inside
-        names, fits = [str(one) for one in range(count)], np.ones(count, bool)
-        judged = Validation("v.csv", names, zeros, zeros, ends, fits, held)
+        known = 2.0 * (np.arange(count) >= inside)
+        judged = Validation("v.csv", known, [estimate] * count, 0, 0.9)
         assert judged.fails == (binom.cdf(inside, count, 0.9) < 0.01 - 1e-12)
         assert ("it failed" in judged.sentence("ppb")) == judged.fails
 
@@ -250,7 +248,7 @@ def test_standards_of_another_instrument_correct_what_is_estimated(calibration, 
     unknown = 1.1 * (UNKNOWN[1] - beer.spectra_at([0])[0]) + beer.spectra_at([0])[0]
     names = [f"{level:g} ppb" for level in levels]
     for name, columns in (("s", dict(zip(names, other, strict=True))), ("u", {"a": unknown})):
-        (tmp_path / f"{name}.csv").write_text(beer.table(columns), encoding="utf-8")
+        write(tmp_path / f"{name}.csv", columns)
     given = [tmp_path / "u.csv"], [], tmp_path / "s.csv", tmp_path / "s.csv"
     found = Routine.read(calibration.series, *given).used(calibration)
     ((_, (one,)),) = found.unknowns
@@ -265,7 +263,7 @@ def test_spectra_are_made_those_of_the_first_instrument(calibration, tmp_path):
     gain, file = np.linspace(1.2, 0.9, len(beer.AXIS)), tmp_path / "s.csv"
     levels, unknown = beer.spectra_at(beer.LEVELS), gain * UNKNOWN[1] + 0.1
     named = zip([f"{level:g} ppb" for level in beer.LEVELS], gain * levels + 0.1, strict=True)
-    file.write_text(beer.table(dict(named)), encoding="utf-8")
+    write(file, dict(named))
     used = Routine.read(calibration.series, [], [], None, file).used(calibration)
     assert "RMSEP of levels left out in turn" in used.correction.sentence("ppb")
     made = Piecewise(-0.1 / gain, 1 / gain[:, None])
@@ -309,18 +307,18 @@ KNOWN = {
 
 @pytest.mark.parametrize(("columns", "message"), KNOWN.values(), ids=KNOWN)
 def test_a_file_that_cannot_validate_is_refused(calibration, tmp_path, columns, message):
-    (tmp_path / "known.csv").write_text(beer.table(columns), encoding="utf-8")
+    known = write(tmp_path / "known.csv", columns)
     with pytest.raises(SpectraError, match=f"known.csv: .*{message}"):
-        Known.read(tmp_path / "known.csv", calibration.series)
+        Known.read(known, calibration.series)
 
 
 @pytest.mark.parametrize(
     "controls", [["a"], ["a=x"], ["a=-1"], ["a=inf"], ["=3"], ["other=3"], ["a=1", "a=2"]]
 )
 def test_a_control_that_is_no_number_or_not_there_is_refused(calibration, tmp_path, controls):
-    (tmp_path / "day.csv").write_text(beer.table({"a": UNKNOWN[1]}), encoding="utf-8")
+    day = write(tmp_path / "day.csv", {"a": UNKNOWN[1]})
     with pytest.raises(ParameterError, match="--control"):
-        Routine.read(calibration.series, [tmp_path / "day.csv"], controls, None, None)
+        Routine.read(calibration.series, [day], controls, None, None)
 
 
 def test_checksums_are_sha_256(tmp_path):
@@ -333,8 +331,7 @@ def test_checksums_are_sha_256(tmp_path):
 
 
 def test_a_file_of_one_spectrum_is_a_control_by_its_own_name(calibration, tmp_path):
-    table = beer.table({"absorbance": UNKNOWN[1]})
-    (tmp_path / "QC e\u0301.csv").write_text(table, encoding="utf-8")  # decomposed, as of macOS
+    write(tmp_path / "QC e\u0301.csv", {"absorbance": UNKNOWN[1]})  # decomposed, as of macOS
     routine = Routine.read(calibration.series, [tmp_path], ["QC\xa0\xe9=3.5"], None, None)
     (control,) = routine.used(calibration).controls
     assert (control.name, control.file, control.passed) == ("QC \xe9", "QC e\u0301.csv", True)

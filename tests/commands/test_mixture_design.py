@@ -10,29 +10,23 @@ from tests.commands.calling import call
 from tests.mixtures import beer
 from tests.stages.conftest import assert_refused
 
-AXIS = np.arange(400, 700, 5)
 KNOWN = beer.amounts(12, 2)
 
 
 def written(folder, layout, known, noise=5e-3):
     """Options of a file of mixtures, of which the last substance may have any name."""
-    names = [f"y_s{at} (ppm)" for at in range(known.shape[1])]
-    signal = beer.spectra(known[:, :3], noise=noise)
     samples = [f"m{at}" for at in range(len(known))]
-    amounts = pd.DataFrame(known, columns=names)
-    amounts.insert(0, "sample", samples)
-    spectra = pd.DataFrame(signal, columns=[str(one) for one in AXIS])
-    if layout == "rows":
-        pd.concat([amounts, spectra], axis=1).to_csv(folder / "known.csv", index=False)
-        return [folder / "known.csv"]
+    amounts = pd.DataFrame(known, samples, [f"y_s{at} (ppm)" for at in range(known.shape[1])])
+    spectra = beer.frame(beer.spectra(known[:, :3], noise=noise), samples).set_index("sample")
+    if layout == "second":
+        spectra.T.to_csv(folder / "known.csv", index_label="wavelength_nm")
+        amounts.to_csv(folder / "amounts.csv", index_label="sample")
+        return [folder / "known.csv", "--concentrations", folder / "amounts.csv"]
     if layout == "long":
-        spectra.insert(0, "sample", samples)
-        table = spectra.melt("sample", var_name="wavelength_nm", value_name="absorbance")
-        table.merge(amounts, on="sample").to_csv(folder / "known.csv", index=False)
-        return [folder / "known.csv"]
-    spectra.T.set_axis(samples, axis=1).to_csv(folder / "known.csv", index_label="wavelength_nm")
-    amounts.to_csv(folder / "amounts.csv", index=False)
-    return [folder / "known.csv", "--concentrations", folder / "amounts.csv"]
+        about = {"var_name": "wavelength_nm", "value_name": "absorbance"}
+        spectra = spectra.melt(ignore_index=False, **about)
+    amounts.join(spectra).to_csv(folder / "known.csv", index_label="sample")
+    return [folder / "known.csv"]
 
 
 CLOSED, RATIO = np.c_[KNOWN[:, 0], 10 - KNOWN[:, 0]], np.c_[KNOWN[:, 0], 3 * KNOWN[:, 0]]
@@ -76,11 +70,11 @@ def test_tied_amounts_are_calibrated_each_by_itself(tmp_path, known, message):
 def test_spectra_that_do_not_differ_are_one_sentence(tmp_path):
     words = written(tmp_path, "rows", KNOWN)
     found = pd.read_csv(tmp_path / "known.csv")
-    found.iloc[1:, -len(AXIS) :] = 1.0
+    found.iloc[1:, -len(beer.NM) :] = 1.0
     found.to_csv(tmp_path / "known.csv", index=False)
     expected = "known.csv: spectra: found the same one in all samples, or in all but"
     assert_refused(call("calibrate", *words, "--out", tmp_path / "out"), expected)
-    found.iloc[0, -len(AXIS) :] = 1.0
+    found.iloc[0, -len(beer.NM) :] = 1.0
     found.to_csv(tmp_path / "known.csv", index=False)
     assert_refused(call("next", *words), expected)
     assert not (tmp_path / "out").exists()

@@ -7,7 +7,6 @@ from geonode.evaluation.evaluate import Learned
 from tests.commands.calling import call
 from tests.evaluation.test_panel import TINY, write_series
 from tests.stages.conftest import assert_refused
-from tests.storage.damage import contents
 from tests.test_config import write_parameters
 
 
@@ -74,27 +73,6 @@ def test_a_bad_series_among_good_ones_is_named_and_ends_in_status_1(project, qui
     assert result.stdout.splitlines()[-1].endswith(": 0.5")
     again = call("--quiet", "panel", "series", "--out", "out.csv", "--overwrite")
     assert (again.exit_code, again.stderr) == (1, "error: 1 of 3 series have no scores: few\n")
-
-
-def test_what_cannot_begin_is_one_line_and_status_2(project, quick):
-    (project / "empty").mkdir()
-    (project / "there.csv").write_text("{}\n")
-    write_parameters(project / "wrong.yaml", TINY | {"metric.epochs": -3})
-    before = contents(project)
-    for words, parts in (
-        (["empty", "--out", "out.csv"], ["empty", "no file *.csv"]),
-        (["series", "--out", "a.csv", "--params", "wrong.yaml"], ["wrong.yaml", "epochs", "-3"]),
-        (["series", "--out", "there.csv"], ["--out", "there.csv", "--overwrite"]),
-        (["series", "--out", "out.txt"], ["--out", "out.txt", "ends in .csv"]),
-        (["series", "--out", "series/c.csv"], ["--out", "another place than series"]),
-    ):
-        result = call("panel", *words)
-        assert_refused(result, "error: ", *parts)
-        assert result.stdout == ""
-    assert not quick
-    assert contents(project) == before
-    (project / "params.yaml").unlink()  # outside of a project
-    assert_refused(call("panel", "empty", "--out", "out.csv"), "empty", "no file *.csv")
 
 
 def test_a_table_that_cannot_be_written_is_refused(project, quick, monkeypatch):

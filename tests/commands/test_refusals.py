@@ -13,6 +13,7 @@ from tests.estimation.images import store
 from tests.mixtures import beer as mixed
 from tests.mixtures.beer import NM, UNKNOWN, frame, table
 from tests.stages.conftest import assert_refused
+from tests.test_config import write_parameters
 
 SOME = [0, 12, 24, 36, 48, 59]
 SAMPLES = dict(zip("abc", beer.spectra_at([1.5, 4.0, 7.0]), strict=True))
@@ -59,6 +60,7 @@ def place(tmp_path_factory, calibration, mixture, trained):
         (folder / name).touch()
     for name, text in texts().items():
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")
+    write_parameters(folder / "wrong.yaml", {"metric.epochs": -3})
     (folder / "empty").mkdir()
     beer.write_series(folder / "beer.csv")
     save_calibration(folder / "one.safetensors", calibration)
@@ -159,12 +161,22 @@ GEODESIC = {
     "of no length": ([10, 10], "TO: found 10.0, expected another concentration than FROM"),
     "off the axis": ([10, 20, "--wavelength", 399], "399.0, expected 400 to 700, the range of the"),
 }
+PANEL = {
+    "empty": (["empty", "--out", "panel.csv"], "no file *.csv"),  # outside of a project
+    "parameters": (["data", "--out", "panel.csv", "--params", "wrong.yaml"], "epochs: found -3"),
+    "there": (
+        ["data", "--out", "good.csv"],
+        "good.csv', expected a name that is not taken;",
+    ),
+    "ending": (["data", "--out", "panel.txt"], "a name that ends in .csv"),
+    "within": (["data", "--out", "data/panel.csv"], "expected another place than data"),
+}
 WRONG = {f"estimate, {name}": (["estimate", *one[0]], one[1]) for name, one in ESTIMATE.items()}
 WRONG |= {
     f"calibrate, {name}": (["calibrate", *words, "--out", "out"], message)
     for name, (words, message) in CALIBRATE.items()
 }
-for name, cases in (("predict", PREDICT), ("geodesic", GEODESIC)):
+for name, cases in (("predict", PREDICT), ("geodesic", GEODESIC), ("panel", PANEL)):
     WRONG |= {f"{name}, {key}": ([name, *one[0]], one[1]) for key, one in cases.items()}
 
 

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 from geonode.calibration import saved
 from geonode.reading.files import FORMATS
 from tests.calibration import beer
-from tests.commands.calling import call, rows, write
+from tests.commands.calling import call, records, rows, write
 from tests.stages.conftest import assert_refused
 
 SAMPLES = dict(zip("abc", beer.spectra_at([1.5, 4.0, 7.0]), strict=True))
@@ -110,8 +110,7 @@ def test_a_failed_control_is_said_first_and_ends_with_status_1(week, tmp_path, c
     first = done.output.splitlines()[0]
     assert first.startswith("error: control QC (day.csv) failed: ")
     assert said in first
-    header, *lines = rows(out)
-    assert all("a control failed" in row[header.index("remark")] for row in lines)
+    assert all("a control failed" in row["remark"] for row in records(out))
 
 
 def test_a_diluted_sample_has_its_amounts_before(week, tmp_path):
@@ -125,11 +124,8 @@ def test_a_diluted_sample_has_its_amounts_before(week, tmp_path):
         words += () if given is None else ("--dilution", given)
         done = estimate(week, week / "day1/run.csv", *words)
         assert done.exit_code == 0, done.output
-        header, *lines = rows(out)
         names = ("raw estimate (ppb)", "raw standard error (ppb)", "low90 (ppb)", "high90 (ppb)")
-        at = [header.index(name) for name in names]
-        numbers = [[float(row[place]) for place in at] for row in lines]
-        found[given] = np.array(numbers)
+        found[given] = np.array([[float(row[name]) for name in names] for row in records(out)])
         record = dict(rows(out.with_suffix(".record.csv"))[1:])
         assert record.get("read with dilution") == (given and str(given))
     for given, factors in (("10", [1, 10, 10, 10]), (table, [1, 10, 1, 2.5])):
@@ -141,16 +137,12 @@ def test_unknowns_below_the_recommended_limits_are_remarked(week, tmp_path):
     lod, loq = map(float, rows(week / "made/limits.csv")[1][1:3])
     assert 3 < loq / lod < 3.1  # 10 to 3.3 standard errors, of nearly one size
     samples = beer.spectra_at([lod / 2, (lod + loq) / 2, 2 * loq])
-    day, out = (
-        write(tmp_path / "day.csv", dict(zip("abc", samples, strict=True))),
-        tmp_path / "o.csv",
-    )
-    assert estimate(week, day, "--out", out).exit_code == 0
-    header, *lines = rows(out)
-    remarks = [row[header.index("remark")] for row in lines]
-    assert remarks[0].startswith("not detected: below the limit of detection, ")
-    assert remarks[1].startswith("< LOQ: below the limit of quantification, ")
-    assert remarks[2] == ""
+    day = write(tmp_path / "day.csv", dict(zip("abc", samples, strict=True)))
+    assert estimate(week, day, "--out", tmp_path / "out.csv").exit_code == 0
+    low, between, high = (row["remark"] for row in records(tmp_path / "out.csv"))
+    assert low.startswith("not detected: below the limit of detection, ")
+    assert between.startswith("< LOQ: below the limit of quantification, ")
+    assert high == ""
 
 
 def test_an_axis_off_by_a_constant_is_corrected_on_request(tmp_path):
@@ -201,10 +193,9 @@ def test_a_level_is_that_of_all_intervals(week, tmp_path):
         out, name = tmp_path / f"{level}.csv", f"{100 * level:.0f}"
         done = estimate(week, week / "day1", "--level", level, "--control", "QC=5", "--out", out)
         assert done.exit_code == 0, done.output
-        header, first, *_ = rows(out)
-        low, high = (header.index(f"{end}{name} (ppb)") for end in ("low", "high"))
-        widths[level] = float(first[high]) - float(first[low])
-        assert f"geonode set{name} (ppb)" in header
+        row = records(out)[0]
+        widths[level] = float(row[f"high{name} (ppb)"]) - float(row[f"low{name} (ppb)"])
+        assert f"geonode set{name} (ppb)" in row
         assert ["intervals", f"{name}%"] in rows(out.with_suffix(".record.csv"))
     ratio = student.ppf(0.975, 3.5) / student.ppf(0.95, 3.5)
     assert widths[0.95] / widths[0.9] == pytest.approx(ratio, rel=1e-4)

@@ -58,12 +58,13 @@ def surface():
 
 
 def smoothers_of(surface):
-    """The smoothers of a surface, as they were chosen."""
+    """Weight, size and smoother, as they were chosen."""
     of = surface.smoothers
-    return [
-        Smoother(tuple(charts.tolist()), tuple(lengths.tolist()), float(noise))
-        for charts, lengths, noise in zip(of.charts, of.lengths, of.noise, strict=True)
-    ]
+    columns = surface.weights, surface.sizes, of.charts, of.lengths, of.noise
+    for weight, size, charts, lengths, noise in zip(
+        *(one.tolist() for one in columns), strict=True
+    ):
+        yield weight, size, Smoother((*charts,), (*lengths,), noise)
 
 
 @pytest.mark.parametrize("smoother", [ONE, OTHER])
@@ -78,9 +79,7 @@ def left_out(surface, scores, *without):
     kept = ~np.isin(surface.composition.numpy(), without)
     ends = np.stack([TWICE.min(axis=0), TWICE.max(axis=0)])
     total, spread = 0, 0
-    for weight, size, smoother in zip(
-        surface.weights.tolist(), surface.sizes.tolist(), smoothers_of(surface), strict=True
-    ):
+    for weight, size, smoother in smoothers_of(surface):
         mean, variance = kriged(smoother, TWICE[kept], scores[kept], TWICE, ends)
         total, spread = total + weight * (scores - mean), spread + weight * size * variance
     return total, spread
@@ -127,9 +126,7 @@ def test_scores_and_variances_are_those_of_kriging_on_every_sample(surface):
     mean, _, variance = surface.at(torch.from_numpy(at))
     expected, spread = 0, 0
     ends = np.stack([TWICE.min(axis=0), TWICE.max(axis=0)])
-    for weight, size, smoother in zip(
-        surface.weights.tolist(), surface.sizes.tolist(), smoothers_of(surface), strict=True
-    ):
+    for weight, size, smoother in smoothers_of(surface):
         one, its = kriged(smoother, TWICE, scores, at, ends)
         expected, spread = expected + weight * one, spread + weight * size * its
     np.testing.assert_allclose(mean, expected, rtol=1e-6, atol=1e-8)
@@ -160,9 +157,7 @@ def test_variances_of_derivatives_are_those_of_finite_differences(surface):
         step = 0.02 * np.eye(2)[place]
         points = np.concatenate([at - step, at + step])
         expected = 0
-        for weight, size, smoother in zip(
-            surface.weights.tolist(), surface.sizes.tolist(), smoothers_of(surface), strict=True
-        ):
+        for weight, size, smoother in smoothers_of(surface):
             every = np.concatenate([TWICE, points, ends])
             whole, count = kernel(smoother, every, every)[:-2, :-2], len(TWICE)
             known = whole[:count, :count] + smoother.noise * np.eye(count)
