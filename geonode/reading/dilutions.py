@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from geonode.errors import ParameterError, SpectraError
 from geonode.reading.files import errors_naming, read_format
 from geonode.reading.sheet import Cells, plain_name
 
 DILUTION = "dilution"
+
+LARGEST = 1e12
+"""Dilution; by its reciprocal a sample may be concentrated."""
+
+EXPECTED = f"a number above 0, up to {LARGEST:g}, such as 10 for 1 part in 10, or a table"
 
 
 def factor_of(text: str) -> float:
@@ -21,9 +24,8 @@ def factor_of(text: str) -> float:
         found = float(text.replace(",", "."))
     except ValueError:
         return 0.0
-    if not 0 < found < np.inf:
-        expected = "a number above 0, such as 10 for 1 part in 10, or a table"
-        raise ParameterError("options", "--dilution", text, expected)
+    if not 1 / LARGEST <= found <= LARGEST:
+        raise ParameterError("options", "--dilution", text, EXPECTED)
     return found
 
 
@@ -32,8 +34,10 @@ def factors_of(path: Path) -> dict[str, float]:
 
     Raises:
         SpectraError: it cannot be read, has no column of dilutions, or names a sample twice.
-        ParameterError: a number is no dilution.
+        ParameterError: there is no such file, or a number is no dilution.
     """
+    if not path.is_file():
+        raise ParameterError("options", "--dilution", str(path), EXPECTED)
     with errors_naming(path):
         grid = read_format(path, of_names=True)
         header = [one.strip().lower() for one in grid.header] if isinstance(grid, Cells) else []
