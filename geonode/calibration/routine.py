@@ -17,7 +17,7 @@ from jaxtyping import Float
 
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile, M, read_unknown
-from geonode.calibration.checks import TWO_SIGMA, Control, Validation, known_already
+from geonode.calibration.checks import TWO_SIGMA, Control, Validation, not_independent
 from geonode.calibration.one_substance import scans_of_levels
 from geonode.calibration.transfer import correction_by
 from geonode.config import CalibrateParameters, SpectraParameters
@@ -47,7 +47,6 @@ from geonode.wording import listed, percent, quantity
 OPTIONS = "options"
 WILD = ("*", "?", "[")
 WORKBOOK = ".xlsx"
-SOME_NAMES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,10 +235,21 @@ class Routine:
             file = replace(file, unknowns=[*file.unknowns, (name, found)])
             controls += self._controls(file, path, name, found)
             report(len(spectra.names))
-        judging = {one.file: one.spectra for one in (self.standards, self.validation) if one}
-        judging |= self.unknowns if self.controls else {}
-        doubts = [said for one in judging.items() for said in _known_already(file, *one)]
-        return replace(file, doubts=doubts, controls=controls)
+        return replace(file, doubts=self._doubts(file.series), controls=controls)
+
+    def _doubts(self, series: Series) -> list[str]:
+        """Sentences on spectra that judge or correct, and were calibrated or corrected with."""
+        judging = [*self.unknowns.items()] if self.controls else []
+        judging += [(one.file, one.spectra) for one in (self.validation,) if one]
+        correcting = [(one.file, one.spectra) for one in (self.standards,) if one]
+        pairs = [("calibrated", scans_of_levels(series)[1], correcting + judging)]
+        pairs += [("corrected", own_values(series, one), judging) for _, one in correcting]
+        doubts = [
+            not_independent(str(path), spectra.names, own_values(series, spectra), others, done)
+            for done, others, files in pairs
+            for path, spectra in files
+        ]
+        return list(dict.fromkeys(filter(None, doubts)))
 
     def _controls(
         self, file: CalibrationFile[M], path: Path, called: str, found: list[Estimate]
@@ -324,16 +334,6 @@ def tables_of(given: list[Path]) -> list[Path]:
 def _suiting(file: Path, choices: Choices) -> Choices:
     """Choices without the sheet, which only workbooks have."""
     return choices if file.suffix.lower() == WORKBOOK else replace(choices, sheet=None)
-
-
-def _known_already(file: CalibrationFile[Any], path: Path, spectra: Spectra) -> list[str]:
-    """Sentence on spectra of a file that were calibrated with."""
-    values = own_values(file.series, spectra)
-    found = known_already(spectra.names, values, scans_of_levels(file.series)[1])
-    if not found:
-        return []
-    some = listed(found[:SOME_NAMES]) + (" and others" if len(found) > SOME_NAMES else "")
-    return [f"{path}: calibrated with {some} too, which can judge or correct nothing; take others"]
 
 
 def _names(path: Path, names: list[str], *, alone: bool | None = None) -> list[str]:

@@ -218,9 +218,8 @@ def estimate(
     if sheet is not None and not workbooks:
         raise ParameterError("options", "--sheet", sheet, "a workbook to read it from")
     _require_history(history, routine, path, overwrite=overwrite)
-    never = path, *routine.files, *([history] if history else [])
     for one in files_of(out).values() if out is not None else ():
-        require(one, ".csv", ".xlsx", never=never)
+        require(one, ".csv", ".xlsx", never=(path, *routine.files, *filter(None, [history])))
     _estimate_tables(found, by, routine, out, user, history, as_json)
     if not (accept or found.model.is_usable):
         raise typer.Exit(1)

@@ -220,6 +220,17 @@ def test_a_validation_that_fails_ends_with_status_1_and_results(week, tmp_path):
     assert rows(out.with_suffix(".record.csv"))[-1][0] == "validation"
 
 
+def test_spectra_that_corrected_judge_nothing(week, tmp_path):
+    higher = dict(zip(("2 ppb", "5 ppb", "8 ppb"), beer.spectra_at([2.1, 5.1, 8.1]), strict=True))
+    standards = write(tmp_path / "standards.csv", higher)
+    own = estimate(week, week / "day1", "--standards", standards, "--validation", standards)
+    assert f"{standards}: corrected with 2 ppb, 5 ppb and 8 ppb too, which can judge" in own.stderr
+    other = "--validation", week / "known.csv"
+    assert (
+        "too, which" not in estimate(week, week / "day1", "--standards", standards, *other).stderr
+    )
+
+
 def test_validation_and_standards_are_said_and_recorded(week, tmp_path):
     ground = beer.spectra_at([0])
     higher = 1.1 * (beer.spectra_at([2, 5, 8]) - ground) + ground
