@@ -1,5 +1,6 @@
 """Factors by which samples were diluted before they were measured."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from geonode.errors import ParameterError, SpectraError
@@ -11,33 +12,28 @@ DILUTION = "dilution"
 LARGEST = 1e12
 """Dilution; by its reciprocal a sample may be concentrated."""
 
-EXPECTED = f"a number above 0, up to {LARGEST:g}, such as 10 for 1 part in 10, or a table"
+EXPECTED = f"a number above 0, up to {LARGEST:g}, such as 10 for 1 part in 10"
 
 
 def factor_of(text: str) -> float:
-    """Dilution that a text is; 0: it is no number.
-
-    Raises:
-        ParameterError: it is a number that is no dilution.
-    """
+    """Dilution that a text is; 0: it is none."""
     try:
         found = float(text.replace(",", "."))
     except ValueError:
         return 0.0
-    if not 1 / LARGEST <= found <= LARGEST:
-        raise ParameterError("options", "--dilution", text, EXPECTED)
-    return found
+    return found if 1 / LARGEST <= found <= LARGEST else 0.0
 
 
 def factors_of(path: Path) -> dict[str, float]:
     """Dilutions of a table by name, which is in its first column; an empty cell is 1.
 
     Raises:
-        SpectraError: it cannot be read, has no column of dilutions, or names a sample twice.
-        ParameterError: there is no such file, or a number is no dilution.
+        SpectraError: it cannot be read, has no column of dilutions, names a sample twice, or a cell
+            is no dilution.
+        ParameterError: there is no such file.
     """
     if not path.is_file():
-        raise ParameterError("options", "--dilution", str(path), EXPECTED)
+        raise ParameterError("options", "--dilution", str(path), f"{EXPECTED}, or a table")
     with errors_naming(path):
         grid = read_format(path, of_names=True)
         header = [one.strip().lower() for one in grid.header] if isinstance(grid, Cells) else []
@@ -50,7 +46,19 @@ def factors_of(path: Path) -> dict[str, float]:
             factor = factor_of(text) if text else 1.0
             name = plain_name(cells[0])
             if not factor or name in factors:
-                said = f"{text!r}, expected a number" if not factor else f"{name!r} again"
+                said = f"{name!r} again" if factor else f"{text!r}, expected {EXPECTED}"
                 raise SpectraError(f"row {row}: found {said}")
             factors[name] = factor
         return factors
+
+
+def require_every(path: Path, factors: dict[str, float], samples: Iterable[Sequence[str]]) -> None:
+    """Refuse a table of dilutions without one of a sample, which may have several names.
+
+    Raises:
+        SpectraError: naming the sample.
+    """
+    for names in samples:
+        if factors.keys().isdisjoint(names):
+            found = f"{path}: found no dilution of {names[0]!r}"
+            raise SpectraError(f"{found}, expected one of every spectrum, 1 if it was not diluted")

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 from geonode.calibration import saved
 from geonode.reading.files import FORMATS
 from tests.calibration import beer
-from tests.commands.calling import call, rows, write
+from tests.commands.calling import call, records, rows, write
 from tests.stages.conftest import assert_refused
 
 SAMPLES = dict(zip("abc", beer.spectra_at([1.5, 4.0, 7.0]), strict=True))
@@ -135,6 +135,17 @@ def test_a_diluted_sample_has_its_amounts_before(week, tmp_path):
     for given, factors in (("10", [1, 10, 10, 10]), (table, [1, 10, 1, 2.5])):
         expected = np.array(factors)[:, None] * found[None]
         np.testing.assert_allclose(found[given], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("table", ["", "sample,dilution\nb,10\n", "sample,dilution\nx,1\nday,10\n"])
+def test_a_spectrum_alone_has_the_name_of_its_file_too(week, tmp_path, table):
+    """A control that is named so is not diluted, and a sample is named once in a table."""
+    control, day = write(tmp_path / "QC.csv", {"x": QC}), write(tmp_path / "day.csv", {"b": QC})
+    (tmp_path / "list.csv").write_text(table, encoding="utf-8")
+    words = "--dilution", tmp_path / "list.csv" if table else 10, "--out", tmp_path / "out.csv"
+    done = estimate(week, control, day, "--control", "QC=5", *words)
+    assert done.exit_code == 0, done.output
+    assert [row["dilution"] for row in records(tmp_path / "out.csv")] == ["1", "10"]
 
 
 def test_unknowns_below_the_recommended_limits_are_remarked(week, tmp_path):
