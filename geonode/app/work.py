@@ -109,6 +109,8 @@ class Dropped:
         self.refused, self.parts, self.calibration, self.results = "", [], None, {}
         _LOGGER.addHandler(doubts := BufferingHandler(10_000))
         try:
+            if not self.files["spectra"]:
+                raise GeonodeError("found no file of spectra, expected one or more")
             work()
         except Exception as error:
             if (line := line_of(error)) is None:
@@ -155,7 +157,7 @@ class Dropped:
         routine = Routine.read(file.series, self.files["spectra"], *checks)
         file = estimated(file, (self.by.name, read[self.by]), routine, user, self.shown)
         folder = self.folder / "estimates"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         for name in ("estimates.xlsx", "estimates.csv"):
             write_results(file, folder / name)
         self._keep(file, folder, None)

@@ -34,6 +34,9 @@ from geonode.wording import listed, number, percent, quantity
 FEWEST_STANDARDS = 3
 """Of a correction by slope and bias: a line and what is left to judge it by."""
 
+SOME_NAMES = 5
+"""Of spectra, in a sentence."""
+
 UNLIKELY_FEW = 0.01
 """Probability of so few intervals that contain what is known, below which a validation fails."""
 
@@ -267,9 +270,23 @@ def compared(tried: dict[str, float], unit: str) -> str:
 def known_already(
     names: Sequence[str],
     spectra: Float[np.ndarray, "sample wavelength"],
-    calibrated: Float[np.ndarray, "scan wavelength"],
+    others: Float[np.ndarray, "scan wavelength"],
 ) -> list[str]:
-    """Names of spectra that are among those calibrated with, and so judge and correct nothing."""
-    apart = [np.abs(calibrated - one).max(axis=1).min() for one in spectra]
+    """Names of spectra that are among others, and so judge and correct nothing."""
+    apart = [np.abs(others - one).max(axis=1).min() for one in spectra]
     same = np.array(apart) <= SAME * np.abs(spectra).max(axis=1)
     return [name for name, found in zip(names, same, strict=True) if found]
+
+
+def not_independent(
+    file: str,
+    names: Sequence[str],
+    spectra: Float[np.ndarray, "sample wavelength"],
+    others: Float[np.ndarray, "scan wavelength"],
+    done: str,
+) -> str:
+    """Sentence on spectra of a file that are among others, with which something was done."""
+    if not (found := known_already(names, spectra, others)):
+        return ""
+    some = listed(found[:SOME_NAMES]) + (" and others" if len(found) > SOME_NAMES else "")
+    return f"{file}: {done} with {some} too, which can judge or correct nothing; take others"

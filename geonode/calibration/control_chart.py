@@ -50,9 +50,9 @@ class ControlPoint(NamedTuple):
         return cls(*about, estimate, found.standard_error, found.z)
 
     @property
-    def measurement(self) -> tuple[str | float, ...]:
-        """What is the same if a spectrum is estimated again."""
-        return self[1:]
+    def measurement(self) -> tuple[str, ...]:
+        """What is the same if a spectrum is estimated again, on any machine."""
+        return self.file, self.control, f"{self.nominal:.9g}", f"{self.estimate:.9g}"
 
 
 class Violation(NamedTuple):
@@ -98,15 +98,20 @@ def violations(history: Iterable[ControlPoint]) -> list[Violation]:
 
 
 def read_history(path: Path) -> list[ControlPoint]:
-    """Controls of a history; none if there is no file.
+    """Controls of a history; none if there is no file, or an empty one.
 
     Raises:
         SpectraError: it is no table as `append` writes it.
     """
-    if not path.exists():
+    if not path.exists() or not path.stat().st_size:
         return []
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        header, *rows = [*csv.reader(stream)] or [[]]
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            header, *rows = csv.reader(stream)
+    except (ValueError, csv.Error) as error:
+        raise SpectraError(
+            f"{path}: found no text of UTF-8 ({error}), expected a history"
+        ) from error
     if header != [*ControlPoint._fields]:
         raise SpectraError(
             f"{path}: found the header {','.join(header)!r}, expected "

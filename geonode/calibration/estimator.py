@@ -3,6 +3,7 @@
 import warnings
 from itertools import zip_longest
 from math import isclose
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -98,9 +99,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         """
         columns, names = columns_of(X), getattr(y, "columns", None)
         plain_array(X, "X")
-        if not 0.5 < self.level < 1:
-            expected = "a number above 0.5 and below 1, such as 0.95"
-            raise ParameterError("ConcentrationRegressor", "level", self.level, expected)
+        self._require_level()
         shape = plain_array(y, "y").shape
         self._several = len(shape) == 2 and shape[1] > 1
         options: dict[str, Any] = {
@@ -154,6 +153,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         Raises:
             NotFittedError: there was no fit.
             ValueError: as `fit`.
+            ParameterError: the level is none.
             SpectraError: columns are called by other numbers than those of `fit`.
         """
         X = self._validated(X)  # noqa: N806
@@ -195,9 +195,15 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         """Spectra with the columns of `fit`."""
         check_is_fitted(self)
         plain_array(X, "X")
+        self._require_level()  # it may be set after the fit
         spectra = validate_data(self, X, reset=False, dtype=np.float64)
         require_same_columns(X, self._columns)
         return spectra
+
+    def _require_level(self) -> None:
+        if not isinstance(self.level, Real) or not 0.5 < self.level < 1:
+            expected = "a number above 0.5 and below 1, such as 0.95"
+            raise ParameterError("ConcentrationRegressor", "level", self.level, expected)
 
     def __sklearn_tags__(self) -> Any:
         # No multi_output: scikit-learn's check of it has negative targets, whatever is said here.

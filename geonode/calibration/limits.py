@@ -14,13 +14,14 @@ squares Q about it:
     x_D = s / b t_99% sqrt(1 + 1/n + m^2 / Q)
     x_Q = k s / b t_99.5% sqrt(1 + 1/n + (x_Q - m)^2 / Q)
 
-PLS: an interval. The limit depends on what else is in a blank, and so on its leverage h0:
+PLS. The limit depends on what else is in a blank, and so on its leverage h0:
 
     3.3 sqrt(var_x / SEN^2 (1 + h0) + h0 var_y),     SEN = 1 / |b|,
 
 with b the regression vector, var_x the variance of the signal and var_y that of the calibration
 concentrations. h0 runs from h0min = mean^2 / sum y_i^2 to the largest h_i + h0min (1 - (y_i /
-mean)^2), with y_i the levels about their mean and h_i their leverages. F. Allegrini and A. C.
+mean)^2), with y_i the levels about their mean and h_i their leverages. The limit is the upper end
+of this interval, as nothing tells what else is in an unknown. F. Allegrini and A. C.
 Olivieri, Anal. Chem. 86 (2014) 7858; A. C. Olivieri et al., Pure Appl. Chem. 78 (2006) 633.
 
 geonode: the lowest concentration whose predicted spectrum, taken for that of an unknown, has an
@@ -69,9 +70,8 @@ class Limit:
 
     method: str  # by which
     said: str  # how it was found, or why there is none
-    detection: tuple[float, float] | None = None
-    """Lower and upper end of the limit of detection, equal for one number; None: there is none."""
-    quantification: tuple[float, float] | None = None  # the same of the limit of quantification
+    detection: float | None = None  # limit of detection; None: there is none
+    quantification: float | None = None  # limit of quantification; None: there is none
 
 
 def limits(series: Series, calibration: Calibration) -> list[Limit]:
@@ -105,16 +105,16 @@ def precision_limit(
     if profile.standard_errors.max() <= EXACT * last:
         return Limit(name, ONLY_ROUNDING)
     ranges = [profile.working_range(1 / factor) for factor in (DETECTION, QUANTIFICATION)]
-    ends = [None if one is None else (one[0], one[0]) for one in ranges]
+    detection, quantification = (None if one is None else one[0] for one in ranges)
     said = (
         "recommended, as it is of the method that estimates and of its errors on left-out levels: "
         "3.3 and 10 standard errors of an unknown"
     )
-    if ends[0] is None:
+    if detection is None:
         return Limit(name, "the standard error is too large at all levels")
-    if ends[0][0] <= first:
+    if detection <= first:
         said += f"; the limits are at most the lowest level, {quantity(float(first), series.unit)}"
-    return Limit(name, said, *ends)
+    return Limit(name, said, detection, quantification)
 
 
 # one wavelength
@@ -190,7 +190,7 @@ class Line:
             "3.3 s/b and 10 s/b, s: residual standard deviation of the line, for one scan; "
             "curvature counts as s"
         )
-        return _limit(self.series, name, said, deviation, deviation)
+        return _limit(self.series, name, said, deviation)
 
     def din_limit(self) -> Limit:
         """Decision limit and limit of determination by DIN 32645."""
@@ -215,7 +215,7 @@ class Line:
             "determination, risk 1%, k = 3, one measurement, equal errors at all levels"
         )
         factors = float(decision), float(determination)
-        return _limit(self.series, name, said, deviation, deviation, factors)
+        return _limit(self.series, name, said, deviation, factors)
 
     def blank_limit(self) -> Limit:
         """Limits from scans of the blank: what the instrument alone could do."""
@@ -232,7 +232,7 @@ class Line:
         of_blank = replicates.deviations[replicates.level == 0, self.place]
         deviation = float(np.sqrt(of_blank @ of_blank / (scans - 1))) / abs(self.slope)
         said = f"3.3 s/b and 10 s/b, s: {scans} scans of the blank; preparation not included"
-        return _limit(self.series, name, said, deviation, deviation)
+        return _limit(self.series, name, said, deviation)
 
     def _says_nothing(self) -> str | None:
         """Why the line says nothing near zero; None: it does."""
@@ -251,22 +251,21 @@ def _limit(
     series: Series,
     name: str,
     said: str,
-    low: float,
-    high: float,
+    deviation: float,
     factors: tuple[float, float] = (DETECTION, QUANTIFICATION),
 ) -> Limit:
-    """Limits from the lowest and highest standard deviation of a concentration near zero."""
+    """Limits from the standard deviation of a concentration near zero."""
     first, top = series.concentrations[[0, -1]].tolist()
-    if high <= EXACT * top:
+    if deviation <= EXACT * top:
         return Limit(name, ONLY_ROUNDING)
-    detection, quantification = ((factor * low, factor * high) for factor in factors)
-    if detection[1] >= top:
+    detection, quantification = (factor * deviation for factor in factors)
+    if detection >= top:
         return Limit(name, "the limit is above the highest level")
-    if detection[1] < first - (top - first):
+    if detection < first - (top - first):
         return Limit(name, "no blank was measured, and the lowest level is far above the limit")
-    if detection[1] < first:
+    if detection < first:
         said += "; no level is as low: extrapolated"
-    if quantification[1] >= top:
+    if quantification >= top:
         return Limit(name, f"{said}; the LOQ is above all levels", detection)
     return Limit(name, said, detection, quantification)
 
@@ -275,7 +274,7 @@ def _limit(
 
 
 def pls_limit(series: Series, fitted: Fitted) -> Limit:
-    """Limits of PLS, from lowest to highest leverage of a blank.
+    """Limits of PLS, for the highest leverage of a blank.
 
     Args:
         series: what was measured.
@@ -298,12 +297,13 @@ def pls_limit(series: Series, fitted: Fitted) -> Limit:
     leverages = fitted.leverages_of(series.signal) - 1 / len(levels)
     lowest = mean**2 / (y @ y)
     highest = max(lowest, np.max(leverages + lowest * (1 - (y / mean) ** 2)))
-    low, high = (float(np.sqrt(of_signal * (1 + h) + h * of_levels)) for h in (lowest, highest))
+    deviation = float(np.sqrt(of_signal * (1 + highest) + highest * of_levels))
     said = (
-        f"Olivieri's interval, {components} components; noise of single scans, equal and "
-        "independent at all wavelengths; residuals of the levels stand for their own errors"
+        f"Olivieri's, {components} components, highest leverage of a blank; noise of single scans, "
+        "equal and independent at all wavelengths; residuals of the levels stand for their own "
+        "errors"
     )
-    return _limit(series, name, said, low, high)
+    return _limit(series, name, said, deviation)
 
 
 # geonode
@@ -328,4 +328,4 @@ def curve_limit(series: Series, curve: Curve) -> Limit:
         return Limit(name, f"the 90% set of {level} still holds zero")
     limit = float(places[first])
     said = "lowest concentration whose interval excludes zero; detected at most half the time"
-    return Limit(name, said, (limit, limit))
+    return Limit(name, said, limit)

@@ -374,10 +374,10 @@ class OneSubstance:
             "not detected: below the limit of detection": self.recommended.detection,
             "< LOQ: below the limit of quantification": self.recommended.quantification,
         }
-        for said, ends in named.items():
+        for said, limit in named.items():
             # A limit at the lowest level is one at most; that of several parts is no amount.
-            if ends and max(levels[0], concentration) < ends[0] and not estimate.is_ambiguous:
-                return f"{said}, {quantity(ends[0], self.series.unit, 2)}"
+            if limit and max(levels[0], concentration) < limit and not estimate.is_ambiguous:
+                return f"{said}, {quantity(limit, self.series.unit, 2)}"
         if levels[0] <= concentration <= levels[-1] or (levels[0] == 0 > concentration):
             return None
         side, end = ("above", -1) if concentration > levels[-1] else ("below", 0)

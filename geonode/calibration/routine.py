@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,14 @@ from jaxtyping import Float
 
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile, M, read_unknown
-from geonode.calibration.checks import TWO_SIGMA, Control, Validation, known_already
+from geonode.calibration.checks import TWO_SIGMA, Control, Validation, not_independent
 from geonode.calibration.transfer import correction_by
 from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.axis import aligned, own_values, require_axis
 from geonode.estimation.estimates import Estimate
 from geonode.progress import Progress, silent
-from geonode.reading.dilutions import factor_of, factors_of
+from geonode.reading.dilutions import factor_of, factors_of, require_every
 from geonode.reading.files import (
     FORMATS,
     UNCHOSEN,
@@ -46,7 +47,6 @@ from geonode.wording import listed, percent, quantity
 OPTIONS = "options"
 WILD = ("*", "?", "[")
 WORKBOOK = ".xlsx"
-SOME_NAMES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,18 +165,20 @@ class Routine:
             )
         if beside and (here := read_unknown_beside(beside, missing="mask", choices=choices)):
             spectra[beside] = in_quantity(beside, series.labels, here)
-        names = {name for path, one in spectra.items() for name in _names(path, one.names)}
+        each = [(path, name, one.names) for path, one in spectra.items() for name in one.names]
+        known_as = [_names(path, name, alone=len(own) == 1) for path, name, own in each]
+        names = {*chain(*known_as)}
         for name, count in Counter(name for name, _ in known).items():
             if count > 1:
                 raise ParameterError(OPTIONS, "--control", name, "every name once")
             if name not in names:
                 expected = f"the name of a spectrum, such as {', '.join(sorted(names)[:3])}"
                 raise ParameterError(OPTIONS, "--control", name, expected)
-        if lacking := sorted(names - {*factors} - {*dict(known)}) if listed_in else []:
-            found = f"{listed_in}: found no dilution of {lacking[0]!r}"
-            raise SpectraError(f"{found}, expected one of every spectrum, 1 if it was not diluted")
-        if dilution and not listed_in:
-            factors = dict.fromkeys(names - {*dict(known)}, factor_of(dilution))
+        samples = [own for own in known_as if {*dict(known)}.isdisjoint(own)]
+        if listed_in:
+            require_every(listed_in, factors, samples)
+        elif dilution:
+            factors = dict.fromkeys(chain(*samples), factor_of(dilution))
         given = asdict(choices).items()
         asked = {key: value for key, value in given if value != getattr(UNCHOSEN, key)}
         every = spectra | {one.file: one.spectra for one in (judge, correct) if one}
@@ -228,18 +230,21 @@ class Routine:
             file = replace(file, unknowns=[*file.unknowns, (name, found)])
             controls += self._controls(file, path, name, found)
             report(len(spectra.names))
-        judging = {one.file: one.spectra for one in (self.standards, self.validation) if one}
-        judging |= self.unknowns if self.controls else {}
-        doubts = []
-        for path, spectra in judging.items():
-            values = own_values(file.series, spectra)
-            if names := known_already(spectra.names, values, file.series.scans[1]):
-                some = listed(names[:SOME_NAMES]) + " and others" * (len(names) > SOME_NAMES)
-                doubts.append(
-                    f"{path}: calibrated with {some} too, which can judge or correct nothing; take "
-                    "others"
-                )
-        return replace(file, doubts=doubts, controls=controls)
+        return replace(file, doubts=self._doubts(file.series), controls=controls)
+
+    def _doubts(self, series: Series) -> list[str]:
+        """Sentences on spectra that judge or correct, and were calibrated or corrected with."""
+        judging = [*self.unknowns.items()] if self.controls else []
+        judging += [(one.file, one.spectra) for one in (self.validation,) if one]
+        correcting = [(one.file, one.spectra) for one in (self.standards,) if one]
+        pairs = [("calibrated", series.scans[1], correcting + judging)]
+        pairs += [("corrected", own_values(series, one), judging) for _, one in correcting]
+        doubts = [
+            not_independent(str(path), spectra.names, own_values(series, spectra), others, done)
+            for done, others, files in pairs
+            for path, spectra in files
+        ]
+        return list(dict.fromkeys(filter(None, doubts)))
 
     def _controls(
         self, file: CalibrationFile[M], path: Path, called: str, found: list[Estimate]
@@ -247,7 +252,7 @@ class Routine:
         """Controls among the estimates of a file, of every substance."""
         spectra, controls = self.unknowns[path], []
         for at, one in enumerate(found):
-            for name in _names(path, [one.name], alone=len(found) == 1):
+            for name in _names(path, one.name, alone=len(found) == 1):
                 if name not in self.controls:
                     continue
                 alone = replace(spectra, names=[one.name], values=spectra.values[[at]])
@@ -287,7 +292,7 @@ class Routine:
         """Estimates of a file, of the samples before they were diluted."""
         factors = [1.0] * len(found)
         for at, one in enumerate(found):
-            for name in _names(path, [one.name], alone=len(found) == 1):
+            for name in _names(path, one.name, alone=len(found) == 1):
                 factors[at] = self.dilutions.get(name, factors[at])
         each = zip(found, factors, strict=True)
         return [one if factor == 1 else one.undiluted(factor) for one, factor in each]
@@ -326,11 +331,9 @@ def _suiting(file: Path, choices: Choices) -> Choices:
     return choices if file.suffix.lower() == WORKBOOK else replace(choices, sheet=None)
 
 
-def _names(path: Path, names: list[str], *, alone: bool | None = None) -> list[str]:
-    """Names of spectra, and that of the file of a single one, which often has none of its own."""
-    alone = len(names) == 1 if alone is None else alone
-    names = [*names, path.stem] if alone else names
-    return list(dict.fromkeys(map(plain_name, names)))
+def _names(path: Path, name: str, *, alone: bool) -> list[str]:
+    """Name of a spectrum, and that of its file if it is alone, as it often has none of its own."""
+    return list(dict.fromkeys(map(plain_name, [name, path.stem] if alone else [name])))
 
 
 def _of(name: str, substance: str) -> str:

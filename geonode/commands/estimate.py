@@ -218,16 +218,18 @@ def estimate(
     workbooks = [one for one in routine.files if one.suffix.lower() == ".xlsx"]
     if sheet is not None and not workbooks:
         raise ParameterError("options", "--sheet", sheet, "a workbook to read it from")
-    _require_history(history, routine, path)
+    _require_history(history, routine, path, overwrite=overwrite)
     for one in files_of(out).values() if out is not None else ():
-        require(one, ".csv", ".xlsx", never=(path, *routine.files))
+        require(one, ".csv", ".xlsx", never=(path, *routine.files, *filter(None, [history])))
     _estimate_tables(found, by, routine, out, user, history, as_json)
     if not (accept or found.model.is_usable):
         raise typer.Exit(1)
 
 
-def _require_history(history: Path | None, routine: "Routine", calibration: Path) -> None:
-    """Refuse a history that is none, or to which no control is to be added."""
+def _require_history(
+    history: Path | None, routine: "Routine", calibration: Path, *, overwrite: bool
+) -> None:
+    """Refuse a history that is none, or whose page is not its own, or without a control."""
     from geonode.calibration.control_chart import read_history  # noqa: PLC0415
 
     if history is None:
@@ -237,6 +239,8 @@ def _require_history(history: Path | None, routine: "Routine", calibration: Path
     never = calibration, *routine.files
     require_destination("--history", history, ".csv", never=never, overwrite=True)
     read_history(history)
+    page, own = history.with_suffix(".html"), overwrite or history.exists()
+    require_destination("--history", page, ".html", never=never, overwrite=own)
 
 
 def _tell_verdict(found: "CalibrationFile[Any]") -> None:

@@ -1,8 +1,7 @@
 """Factors by which samples were diluted before they were measured."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-
-import numpy as np
 
 from geonode.errors import ParameterError, SpectraError
 from geonode.reading.files import errors_naming, read_format
@@ -10,30 +9,31 @@ from geonode.reading.sheet import Cells, plain_name
 
 DILUTION = "dilution"
 
+LARGEST = 1e12
+"""Dilution; by its reciprocal a sample may be concentrated."""
+
+EXPECTED = f"a number above 0, up to {LARGEST:g}, such as 10 for 1 part in 10"
+
 
 def factor_of(text: str) -> float:
-    """Dilution that a text is; 0: it is no number.
-
-    Raises:
-        ParameterError: it is a number that is no dilution.
-    """
+    """Dilution that a text is; 0: it is none."""
     try:
         found = float(text.replace(",", "."))
     except ValueError:
         return 0.0
-    if not 0 < found < np.inf:
-        expected = "a number above 0, such as 10 for 1 part in 10, or a table"
-        raise ParameterError("options", "--dilution", text, expected)
-    return found
+    return found if 1 / LARGEST <= found <= LARGEST else 0.0
 
 
 def factors_of(path: Path) -> dict[str, float]:
     """Dilutions of a table by name, which is in its first column; an empty cell is 1.
 
     Raises:
-        SpectraError: it cannot be read, has no column of dilutions, or names a sample twice.
-        ParameterError: a number is no dilution.
+        SpectraError: it cannot be read, has no column of dilutions, names a sample twice, or a cell
+            is no dilution.
+        ParameterError: there is no such file.
     """
+    if not path.is_file():
+        raise ParameterError("options", "--dilution", str(path), f"{EXPECTED}, or a table")
     with errors_naming(path):
         grid = read_format(path, of_names=True)
         header = [one.strip().lower() for one in grid.header] if isinstance(grid, Cells) else []
@@ -46,7 +46,19 @@ def factors_of(path: Path) -> dict[str, float]:
             factor = factor_of(text) if text else 1.0
             name = plain_name(cells[0])
             if not factor or name in factors:
-                fault = f"{text!r}, expected a number" if not factor else f"{name!r} again"
-                raise SpectraError(f"row {row}: found {fault}")
+                said = f"{name!r} again" if factor else f"{text!r}, expected {EXPECTED}"
+                raise SpectraError(f"row {row}: found {said}")
             factors[name] = factor
         return factors
+
+
+def require_every(path: Path, factors: dict[str, float], samples: Iterable[Sequence[str]]) -> None:
+    """Refuse a table of dilutions without one of a sample, which may have several names.
+
+    Raises:
+        SpectraError: naming the sample.
+    """
+    for names in samples:
+        if factors.keys().isdisjoint(names):
+            found = f"{path}: found no dilution of {names[0]!r}"
+            raise SpectraError(f"{found}, expected one of every spectrum, 1 if it was not diluted")

@@ -67,6 +67,13 @@ CONCENTRATION_UNIT = (
 )
 """Units of concentrations; letters are large or small as they should be: mM is not MM."""
 
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻−", "0123456789+--")
+# A power in brackets without a factor is a unit.
+_POWER = re.compile(
+    r"(?:(?P<factor>(?<=[0-9.])[\s_]*[xX×·⋅*]\s*)|(?<![0-9A-Za-z.^(\[]))10"
+    r"(?:\^\(?(?P<exponent>[+−-]?[0-9]{1,2})\)?|(?P<raised>[⁺⁻]?[⁰¹²³⁴-⁹]{1,2})"
+    r"|(?(factor)(?P<signed>[+−-][0-9]{1,2})|(?!)))(?![0-9.,])"
+)
 # Not from within a run of blanks, nor with two ways through a run of digits: else the time that a
 # header takes would grow with the square of its length.
 _BEFORE_UNIT = r"(?<![\s_/])(?:[\s_/]+|[\s_/]*[(\[])"
@@ -190,8 +197,19 @@ def role(header: str) -> Role | None:
     return "about" if any(map(_ABOUT_SAMPLES.fullmatch, names)) else None
 
 
+def _with_exponents(name: str) -> str:
+    """A name with powers of ten such as 2x10^-6, 2·10⁻⁶ or 10^-6 as 2e-6 and 1e-6."""
+
+    def exponent(power: re.Match[str]) -> str:
+        digits = power["exponent"] or power["raised"] or power["signed"]
+        return f"{'' if power['factor'] else 1}e{digits.translate(_SUPERSCRIPTS)}"
+
+    return _POWER.sub(exponent, name)
+
+
 def level(name: str) -> NamedLevel | None:
     """The concentration that a name is; None if it is none that is finite and not negative."""
+    name = _with_exponents(name)
     mark = _SCAN_MARK.fullmatch(name) or _SCAN_OF_NUMBER.fullmatch(name)
     text, scan = (mark["level"].strip(), int(mark["scan"])) if mark else (name, 0)
     match = _LEVEL.fullmatch(text)
@@ -209,8 +227,8 @@ def labelled_level(name: str) -> NamedLevel | None:
     The number behind it, as in "As_5ppb_2" or in "5 ppb.1", as pandas renames columns, only orders
     the scans of a level. The unit may stand before the number, as in "As_ppb_5".
     """
-    short = name if len(name) <= LONGEST_NAME else ""
-    found = list(_WITHIN.finditer(short)) or list(_UNIT_BEFORE.finditer(short))
+    name = _with_exponents(name) if len(name) <= LONGEST_NAME else ""
+    found = list(_WITHIN.finditer(name)) or list(_UNIT_BEFORE.finditer(name))
     if len(found) != 1:
         return None
     (match,) = found
@@ -226,6 +244,7 @@ def labelled_level(name: str) -> NamedLevel | None:
 
 def has_concentration(name: str) -> bool:
     """True where a number with a unit of concentrations stands somewhere in a name."""
+    name = _with_exponents(name)
     behind = re.search(rf"[0-9][\s_]*[(\[]?(?:{CONCENTRATION_UNIT})(?![A-Za-z])", name)
     return bool(behind or _UNIT_BEFORE.search(name))
 

@@ -45,13 +45,9 @@ def with_geonode(calibration: Calibration) -> list[str]:
     ]
 
 
-def limit_text(ends: tuple[float, float] | None, unit: str) -> str:
-    """A limit, or the interval that it is in, in words."""
-    if ends is None:
-        return "none"
-    low, high = (quantity(end, "1", 2) for end in ends)
-    numbers = low if low == high else f"{low} to {high}"
-    return numbers if unit == "1" else f"{numbers} {unit}"
+def limit_text(limit: float | None, unit: str) -> str:
+    """A limit in words."""
+    return "none" if limit is None else quantity(limit, unit, 2)
 
 
 def working_range_text(model: OneSubstance, precision: float) -> str:
@@ -166,17 +162,12 @@ def _limits(model: OneSubstance) -> Table:
     limits, unit = model.limits, model.series.unit
     columns = [
         Column("by", [limit.method for limit in limits]),
-        Column("LOD", [_limit_cell(limit.detection) for limit in limits], unit),
-        Column("LOQ", [_limit_cell(limit.quantification) for limit in limits], unit),
+        Column("LOD", [limit.detection for limit in limits], unit),
+        Column("LOQ", [limit.quantification for limit in limits], unit),
         Column("how, or why not", [limit.said for limit in limits]),
     ]
     title = "Limits of detection (LOD) and of quantification (LOQ), the recommended ones first"
     return Table("limits", title, columns, frozenset({0}))
-
-
-def _limit_cell(ends: tuple[float, float] | None) -> Cell:
-    """A limit, or the interval that it is in."""
-    return ends[0] if ends and ends[0] == ends[1] else [ends] if ends else None
 
 
 def _precision(model: OneSubstance) -> Table:

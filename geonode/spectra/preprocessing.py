@@ -15,6 +15,13 @@ from jaxtyping import Float
 from geonode.errors import SpectraError
 from geonode.parameter_types import AslsParameters, PreprocessStep, SavgolParameters
 
+LEAST_PERCENT = 5
+"""Percentage that one value at least exceeds; none of fractions and absorbances does."""
+
+MOST_PERCENT = {"absorbance": 110, "kubelka_munk": 100}
+"""Largest percentage by step: noise and drift of the lamp take a transmittance beyond 100, where
+Kubelka-Munk would rise again."""
+
 EVEN = 1e-3
 """Share of the median step by which other steps of an axis may differ from it, for a filter."""
 
@@ -74,7 +81,8 @@ class Preprocessing:
             )
             if step.snv is None:
                 found = f"from {values.min():.4g} to {values.max():.4g}"
-                expected = f"per cent, above 0 and at most 100, of which {step.name} is made"
+                most = MOST_PERCENT[step.name]
+                expected = f"per cent, above 0 and at most {most}, of which {step.name} is made"
             raise SpectraError(f"spectra.preprocess: found {name!r} {found}, expected {expected}")
         return spectra
 
@@ -114,11 +122,11 @@ def of_percent(
     """Absorbance 2 - log10 T of percent transmittance T, or F = (1 - R)^2 / (2 R) of reflectance.
 
     R is a hundredth of the percent reflectance, of a layer so thick that nothing passes (P. Kubelka
-    and F. Munk, Z. tech. Phys. 12 (1931) 593). A spectrum is NaN if a value is not above 0, or
-    above 100, or if all are at most 1, as fractions are.
+    and F. Munk, Z. tech. Phys. 12 (1931) 593). A spectrum is NaN if it is no percentages.
     """
-    within = np.all((spectra > 0) & (spectra <= 100), axis=1)
-    percent = within & np.any(spectra > 1, axis=1)
+    most = MOST_PERCENT["kubelka_munk" if reflectance else "absorbance"]
+    within = np.all((spectra > 0) & (spectra <= most), axis=1)
+    percent = within & np.any(spectra > LEAST_PERCENT, axis=1)
     share = np.where(percent[:, None], spectra, np.nan) / 100
     return (1 - share) ** 2 / (2 * share) if reflectance else -np.log10(share)
 

@@ -173,6 +173,10 @@ def test_two_series_at_once_do_not_disturb_each_other(served):
 def test_a_refused_file_is_one_line_and_the_old_result_is_gone(served):
     item, page = served.submit(HOME, ("spectra", ("notes.csv", "no spectra\n")))
     assert refused(page).startswith("spectra/notes.csv: ")
+    for other in (HOME, item):
+        _, page = served.submit(other, ("estimate", ""), ("concentrations", ("a.csv", "a,1\n")))
+        assert refused(page) == "found no file of spectra, expected one or more"
+    _, page = served.submit(HOME, ("spectra", ("notes.csv", "no spectra\n")))
     assert "\n" not in refused(page)
     item, _ = served.submit(HOME, ("spectra", ("beer.csv", series())))
     _, page = served.submit(item, ("calibrate", ""))

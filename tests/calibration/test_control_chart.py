@@ -49,6 +49,8 @@ def test_controls_of_one_date_are_compared_for_the_range_alone():
 def test_a_history_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "qc.csv"
     assert read_history(path) == []
+    path.touch()
+    assert read_history(path) == []
     points = [
         *history(0.1, 0.2),
         ControlPoint("2026-02-01", "b", 'a "b", c', 1e-9, 1.1e-9, 1e-10, 1.0),
@@ -56,7 +58,8 @@ def test_a_history_is_read_as_it_was_written(tmp_path):
     append(path, points[:1])
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().rstrip())  # as an editor saves it
     assert append(path, points[1:]) == points
-    again = [one._replace(date="2026-03-01") for one in points]
+    last = 1 + 1e-14  # as other processors round
+    again = [one._replace(date="2026-03-01", estimate=last * one.estimate) for one in points]
     assert append(path, again) == points  # measured once
     assert read_history(path) == points
 
@@ -103,13 +106,13 @@ def test_processes_that_append_at_once_lose_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "found the header ''"),
         ("a,b\n", "found the header 'a,b'"),
         (
             f"{HEADER}2026,f,QC,1,nan,1,1\n",
             "line 2: found",
         ),
         (f"{HEADER}2026,QC,1,2\n", "line 2: found"),
+        (f"{HEADER}{'x' * 200_000},f,QC,1,1,1,1\n", "found no text of UTF-8"),
     ],
 )
 def test_other_files_stay_as_they_are(tmp_path, text, says):

@@ -171,6 +171,14 @@ def test_wrong_input_is_refused(changes, spectra, levels, error, message):
         ConcentrationRegressor(**changes).fit(spectra, levels, groups)
 
 
+@pytest.mark.parametrize("level", [0.5, 7, np.nan, "0.9", None])
+def test_a_level_that_is_none_is_refused_before_and_after_the_fit(level):
+    found = ConcentrationRegressor().fit(X, Y).set_params(level=level)
+    for use in (lambda: found.predict(X), lambda: found.estimate(X), lambda: found.fit(X, Y)):
+        with pytest.raises(ParameterError, match="level: found"):
+            use()
+
+
 def test_samples_may_come_in_any_order():
     order = np.random.default_rng(4).permutation(len(Y))
     one, other = (

@@ -61,8 +61,8 @@ def test_the_limit_of_a_line_is_that_of_its_residuals():
     # By hand: slope 2, residuals (1, -1, -1, 1) / 10, s = sqrt(0.04 / 2) = 0.1414.
     found = line_of([0, 1, 2, 3], [0.1, 1.9, 3.9, 6.1]).limit()
     deviation = np.sqrt(0.04 / 2) / 2
-    assert found.detection == pytest.approx((3.3 * deviation, 3.3 * deviation))
-    assert found.quantification == pytest.approx((10 * deviation, 10 * deviation))
+    assert found.detection == pytest.approx(3.3 * deviation)
+    assert found.quantification == pytest.approx(10 * deviation)
 
 
 def test_limits_of_a_line_through_means_are_those_of_one_scan():
@@ -71,9 +71,9 @@ def test_limits_of_a_line_through_means_are_those_of_one_scan():
     scans = [mean + np.array([[-0.2], [0.0], [0.2]]) for mean in means]
     found = Line.of(series([0, 1, 2, 3], scans), 0)
     deviation = np.sqrt(0.04 / 2 + 0.2**2 * (1 - 1 / 3)) / 2
-    assert found.limit().detection[0] == pytest.approx(3.3 * deviation)
-    once = line_of([0, 1, 2, 3], means).din_limit().detection[0]
-    assert found.din_limit().detection[0] == pytest.approx(once * deviation / (np.sqrt(0.02) / 2))
+    assert found.limit().detection == pytest.approx(3.3 * deviation)
+    once = line_of([0, 1, 2, 3], means).din_limit().detection
+    assert found.din_limit().detection == pytest.approx(once * deviation / (np.sqrt(0.02) / 2))
 
 
 def test_limits_by_din_are_those_of_its_example():
@@ -89,8 +89,8 @@ def test_limits_by_din_are_those_of_its_example():
     error = 0.02215619 / np.sqrt(1.1 + (0.1054792 - 0.275) ** 2 / 0.20625)
     residuals *= 9662 * error / np.sqrt(residuals @ residuals / 8)
     found = line_of(levels, 2481 + 9662 * levels + residuals).din_limit()
-    assert found.detection[0] == pytest.approx(0.0698127, rel=1e-4)
-    assert round(found.quantification[0], 3) == 0.212
+    assert found.detection == pytest.approx(0.0698127, rel=1e-4)
+    assert round(found.quantification, 3) == 0.212
     exact = line_of(levels, 2481 + 9662 * levels).din_limit()
     assert (exact.detection, "rounding" in exact.said) == (None, True)
 
@@ -117,8 +117,8 @@ def test_the_limit_of_a_blank_is_that_of_its_scans():
     line = Line.of(found, beer.PLACE)
     limit = line.blank_limit()
     expected = np.std(scans[0][:, beer.PLACE], ddof=1) / line.slope
-    assert limit.detection == pytest.approx((3.3 * expected, 3.3 * expected))
-    assert limit.quantification == pytest.approx((10 * expected, 10 * expected))
+    assert limit.detection == pytest.approx(3.3 * expected)
+    assert limit.quantification == pytest.approx(10 * expected)
 
 
 @pytest.mark.parametrize(
@@ -150,11 +150,11 @@ def test_the_interval_of_pls_is_that_of_its_krylov_space(components):
     of_noise = np.mean([one.var(axis=0, ddof=1) for one in scans]) * np.sum((x.T @ a) ** 2)
     leverages = np.diag(scores @ np.linalg.pinv(scores))
     lowest = levels.mean() ** 2 / (y @ y)
-    highest = max(leverages + lowest * (1 - (y / levels.mean()) ** 2))
-    ends = [np.sqrt((1 + h) * of_noise + h * of_levels) for h in (lowest, highest)]
+    h = max(lowest, *(leverages + lowest * (1 - (y / levels.mean()) ** 2)))
+    deviation = np.sqrt((1 + h) * of_noise + h * of_levels)
     found = pls_of(measured, components)
     assert f"{components} components" in found.said
-    assert found.detection == pytest.approx([3.3 * end for end in ends], rel=1e-5)
+    assert found.detection == pytest.approx(3.3 * deviation, rel=1e-5)
 
 
 def test_components_that_explain_nothing_are_not_counted():
@@ -169,7 +169,7 @@ def test_components_that_explain_nothing_are_not_counted():
 def test_the_limit_of_pls_is_the_same_in_any_unit(unit):
     found, scans = pls_of(series(beer.LEVELS, beer.scans()), 2), beer.scans()
     scaled = pls_of(series(unit * beer.LEVELS, [scan / unit for scan in scans]), 2)
-    np.testing.assert_allclose(scaled.detection, unit * np.array(found.detection), rtol=1e-6)
+    np.testing.assert_allclose(scaled.detection, unit * found.detection, rtol=1e-6)
     dim = pls_of(series(beer.LEVELS, [unit * scan for scan in scans]), 2)
     np.testing.assert_allclose(dim.detection, found.detection, rtol=1e-6)
 
@@ -189,20 +189,19 @@ def test_limits_lie_near_the_levels():
     signal = np.array([0.1, -0.1, -0.1, 0.1]) + np.arange(4)
     near = line_of(np.arange(4) + 1.0, signal).limit()
     assert "extrapolated" in near.said
-    assert near.detection[0] == pytest.approx(3.3 * np.sqrt(0.02))
+    assert near.detection == pytest.approx(3.3 * np.sqrt(0.02))
     far = line_of(np.arange(4) + 4.0, signal).limit()
     assert far.detection is None
     assert "no blank was measured" in far.said
     noisy = line_of(np.arange(4), 3 * signal - 2 * np.arange(4)).limit()
-    assert noisy.detection[0] == pytest.approx(3 * 3.3 * np.sqrt(0.02))
+    assert noisy.detection == pytest.approx(3 * 3.3 * np.sqrt(0.02))
     assert (noisy.quantification, "above all levels" in noisy.said) == (None, True)
 
 
 def test_the_limit_of_the_curve_is_where_sets_leave_zero(calibration):
     limit = curve_limit(calibration.series, calibration.model.calibration.curve)
-    (low, high), curve = limit.detection, calibration.model.calibration.curve
-    assert low == high
-    place = int(np.flatnonzero(curve.concentrations == low)[0])
+    curve = calibration.model.calibration.curve
+    place = int(np.flatnonzero(curve.concentrations == limit.detection)[0])
     found = estimate(curve, curve.spectra(slice(place - 1, place + 1)))
     assert found.sets[0][0][0] == 0 < found.sets[1][0][0]
 

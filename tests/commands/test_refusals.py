@@ -62,6 +62,7 @@ def place(tmp_path_factory, calibration, mixture, trained):
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")
     write_parameters(folder / "wrong.yaml", {"metric.epochs": -3})
     (folder / "empty").mkdir()
+    (folder / "page.html").touch()
     beer.write_series(folder / "beer.csv")
     save_calibration(folder / "one.safetensors", calibration)
     save_calibration(folder / "two.safetensors", mixture)
@@ -90,7 +91,17 @@ ESTIMATE = {
         ["good.csv", *ONE, "--control", "a=1.5", "--history", "beer.csv"],
         "beer.csv: found the header",
     ),
+    "history and results": (
+        ["good.csv", *ONE, "--control", "a=1.5", "--history", "out.csv"],
+        "--out: found 'out.csv', expected another place than out.csv",
+    ),
+    "page of others": (
+        ["good.csv", *ONE, "--control", "a=1.5", "--history", "page.csv"],
+        "--history: found 'page.html', expected a name that is not taken",
+    ),
     "dilution": (["good.csv", *ONE, "--dilution", 0], "--dilution: found '0', expected a number"),
+    "a ratio": (["good.csv", *ONE, "--dilution", "1:10"], "found '1:10', expected a number above"),
+    "a huge one": (["good.csv", *ONE, "--dilution", 1e300], "found '1e+300', expected a number"),
     "dilutions": (["good.csv", *ONE, "--dilution", "good.csv"], "good.csv: found 'wavelength_nm'"),
     "a dilution": (["good.csv", *ONE, "--dilution", "half.csv"], "found no dilution of 'b'"),
     "sheet": (["good.csv", *ONE, "--sheet", "x"], "--sheet: found 'x', expected a workbook"),

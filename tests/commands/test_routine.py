@@ -133,6 +133,17 @@ def test_a_diluted_sample_has_its_amounts_before(week, tmp_path):
         np.testing.assert_allclose(found[given], expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("table", ["", "sample,dilution\nb,10\n", "sample,dilution\nx,1\nday,10\n"])
+def test_a_spectrum_alone_has_the_name_of_its_file_too(week, tmp_path, table):
+    """A control that is named so is not diluted, and a sample is named once in a table."""
+    control, day = write(tmp_path / "QC.csv", {"x": QC}), write(tmp_path / "day.csv", {"b": QC})
+    (tmp_path / "list.csv").write_text(table, encoding="utf-8")
+    words = "--dilution", tmp_path / "list.csv" if table else 10, "--out", tmp_path / "out.csv"
+    done = estimate(week, control, day, "--control", "QC=5", *words)
+    assert done.exit_code == 0, done.output
+    assert [row["dilution"] for row in records(tmp_path / "out.csv")] == ["1", "10"]
+
+
 def test_unknowns_below_the_recommended_limits_are_remarked(week, tmp_path):
     lod, loq = map(float, rows(week / "made/limits.csv")[1][1:3])
     assert 3 < loq / lod < 3.1  # 10 to 3.3 standard errors, of nearly one size
@@ -209,6 +220,17 @@ def test_a_validation_that_fails_ends_with_status_1_and_results(week, tmp_path):
     assert done.output.startswith("error: validation with 3 spectra (")
     assert "0 of 3 inside their 90% intervals; it failed" in done.output
     assert rows(out.with_suffix(".record.csv"))[-1][0] == "validation"
+
+
+def test_spectra_that_corrected_judge_nothing(week, tmp_path):
+    higher = dict(zip(("2 ppb", "5 ppb", "8 ppb"), beer.spectra_at([2.1, 5.1, 8.1]), strict=True))
+    standards = write(tmp_path / "standards.csv", higher)
+    own = estimate(week, week / "day1", "--standards", standards, "--validation", standards)
+    assert f"{standards}: corrected with 2 ppb, 5 ppb and 8 ppb too, which can judge" in own.stderr
+    other = "--validation", week / "known.csv"
+    assert (
+        "too, which" not in estimate(week, week / "day1", "--standards", standards, *other).stderr
+    )
 
 
 def test_validation_and_standards_are_said_and_recorded(week, tmp_path):

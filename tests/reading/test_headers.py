@@ -21,11 +21,16 @@ MEANINGS = [
     (level, "5.e2 CFU/mL__r12", (500, 12, "CFU/mL", None)),
     (level, "30__r2", (30, 2, None, None)),
     (level, "30__r1", (30, 1, None, None)),
+    *((level, name, (2e-6, 0, "M", None)) for name in ("2x10^-6 M", "2·10⁻⁶ M", "2 × 10-6 M")),
+    (level, "10^3 cells/mL__r2", (1e3, 2, "cells/mL", None)),
+    *((level, name, None) for name in ("5 (10^-6 M)", "10-6 M", "2x10 M", "5 10^-6 M")),
     (level, "10_1", None),  # or 10.1
     (level, "10 MM", None),  # neither mM nor M
     *((level, name, None) for name in ("10 nm", "-1 ppb", "1e999", "30__r2 ppb", "١", "1_0")),
     # levels within names
     (labelled_level, "As_5ppb_2", (5, 2, "ppb", "as")),
+    (labelled_level, "dye 1.5*10^(-6) M_2", (1.5e-6, 2, "M", "dye")),
+    *((labelled_level, name, None) for name in ("5 (10^-6 M)", "5 10^-6 M")),
     (labelled_level, "lactose_mM_0.5", (0.5, 0, "mM", "lactose")),
     (labelled_level, "As (µg/L) 10_r2", (10, 2, "µg/L", "as")),
     (labelled_level, "salt_%_2 (3)", (2, 3, "%", "salt")),

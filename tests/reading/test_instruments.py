@@ -112,6 +112,18 @@ TABLES = {
     "amount that counts": (samples(["octane", *"0123"]), None, "octane"),
 }
 
+BEHIND = [[*HEADER, "Sample", "conc_ppb"]]
+BEHIND += [[*row[1:], name, row[0]] for row, name in zip(ROWS, "abcd", strict=True)]
+TABLES |= {
+    "columns behind": (text(BEHIND), "ppb", None),
+    "a column behind": (text([[*row[:4], row[5]] for row in BEHIND]), "ppb", None),
+    "units of an axis": (
+        text([[f"{at} nm" for at in HEADER] + ["fat"], *(row[:4] + row[5:] for row in BEHIND[1:])]),
+        None,
+        None,
+    ),
+}
+
 
 @pytest.mark.parametrize(("content", "unit", "target"), TABLES.values(), ids=TABLES)
 def test_samples_in_rows_are_read(file, content, unit, target):

@@ -42,6 +42,8 @@ def test_savitzky_golay_is_exact_on_polynomials_of_its_degree(derivative):
 
 def test_percent_becomes_absorbance_and_kubelka_munk():
     percent = np.array([[100.0, 10.0, 1.0], [50.0, 20.0, 80.0]])
+    noisy = steps("absorbance").transform(AXIS[:2], np.array([[104.0, 50.0]]))
+    np.testing.assert_allclose(noisy, [[-np.log10(1.04), np.log10(2)]])
     absorbance = steps("absorbance").transform(AXIS[:3], percent)
     np.testing.assert_allclose(absorbance, [[0, 1, 2], -np.log10([0.5, 0.2, 0.8])], atol=1e-15)
     of_reflectance = steps("kubelka_munk").transform(AXIS[:3], percent)
@@ -51,15 +53,16 @@ def test_percent_becomes_absorbance_and_kubelka_munk():
     assert said.unit("%", "nm") == "1"
 
 
-@pytest.mark.parametrize("step", ["absorbance", "kubelka_munk"])
-@pytest.mark.parametrize("wrong", [0.0, -1.0, 100.1])
-def test_what_is_no_percent_is_refused(step, wrong):
-    spectra = np.array([[50.0, 60.0], [50.0, wrong], [0.5, 0.9]])
+@pytest.mark.parametrize(("step", "most"), [("absorbance", 110), ("kubelka_munk", 100)])
+@pytest.mark.parametrize("wrong", [0.0, -1.0, 110.1])
+def test_what_is_no_percent_is_refused(step, most, wrong):
+    spectra = np.array([[50.0, 60.0], [50.0, wrong], [0.5, 4.9]])
     found = steps(step, "snv").transform(AXIS[:2], spectra)
     assert np.isfinite(found).all(axis=1).tolist() == [True, False, False]
-    for name, values in (("b", f"{min(50, wrong):g} to {max(50, wrong):g}"), ("c", "0.5 to 0.9")):
+    for name, values in (("b", f"{min(50, wrong):g} to {max(50, wrong):g}"), ("c", "0.5 to 4.9")):
         own = [0, "abc".index(name)]
-        with pytest.raises(SpectraError, match=f"found '{name}' from {values}, expected per cent"):
+        said = f"found '{name}' from {values}, expected per cent, above 0 and at most {most}, "
+        with pytest.raises(SpectraError, match=said):
             steps(step).require(AXIS[:2], spectra[own], ["a", name])
 
 

@@ -20,6 +20,7 @@ from geonode.reading.layouts.rows import (
     FEWEST_EVEN,
     OneRow,
     axis_columns,
+    axis_leads,
     first_may_be_axis,
     is_index,
     refuse_matrix,
@@ -66,7 +67,7 @@ def sheet_of(grid: Cells, asked: Asked) -> Sheet:
             f"{row}: found one cell, {header[0][:40]!r}, expected several with a comma, "
             "semicolon, tab, | or blanks between them, such as wavelength_nm,0,10,20,30,60"
         )
-    if len(grid.headings) == 1:
+    if len(grid.headings) == 1 and not axis_leads(header):
         _refuse_without_a_header(grid, asked)
     fits = {layout: layout.fit(grid, asked) for layout in LAYOUTS}
     chosen = next((layout for layout in LAYOUTS if fits[layout][0]), None)

@@ -57,6 +57,8 @@ def direction(grid: Cells, asked: Asked) -> tuple[Way, str]:
     found: tuple[Way, str] = (None, f"{corner!r} does not show which way the spectra run")
     if grid.across:
         found = ("rows", "the headers number an axis")
+    elif axis_leads(header):
+        found = ("rows", "the headers are an axis, and columns about samples stand behind it")
     elif role(corner) == "axis":
         found = ("columns", f"the first header, {corner[:40]!r}, names an axis")
     elif role(corner) in ("concentration", "other") and (
@@ -122,6 +124,12 @@ def axis_columns(header: Sequence[str]) -> range:
     axis = range(min(values, default=0), max(values, default=-1) + 1)
     is_run = len(axis) == len(values) >= FEWEST_WAVELENGTHS
     return axis if is_run and is_one_way([*values.values()]) else range(0)
+
+
+def axis_leads(header: Sequence[str]) -> bool:
+    """Whether the headers begin with an axis, and end with others."""
+    axis = axis_columns(header)
+    return bool(axis) and axis.start == 0 and axis.stop < len(header)
 
 
 def _is_about_samples(grid: Cells, column: int, asked: Asked) -> bool:
