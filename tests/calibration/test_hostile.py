@@ -85,7 +85,7 @@ def estimated(path):
                 ("finer", finer, interpolated(series.axis, series.signal[:2], finer)),
             )
         }
-        used = Routine(spectra, {}, None, None, {}, {}).used(file)
+        used = Routine(spectra, {}, None, None, {}, False, {}, {}).used(file)
         assert "\x1b" not in str([used.method, used.model.sentence, *map(str, result_tables(used))])
         return np.array([one.numbers for _, found in used.unknowns for one in found])
     except GeonodeError as error:
