@@ -28,17 +28,17 @@ from geonode.errors import GeonodeError
 from geonode.progress import Progress
 from geonode.reading.files import Choices
 from geonode.reading.formats.excel import filled_sheets
-from geonode.report.calibration_files import CALIBRATION
+from geonode.report.calibration_files import SAVED_CALIBRATION
 from geonode.report.calibration_page import result_parts
 from geonode.report.page import Part, Statement
 from geonode.terminal import line_of
 
 _LOGGER = logging.getLogger("geonode")
 
-SMOOTHED = "{savgol: {window: 11, degree: 2, derivative: 1}}"
+DERIVATIVE_STEP = "{savgol: {window: 11, degree: 2, derivative: 1}}"
 OF_SERIES = {key: list[str]() for key in ("sheet", "target", "concentration_unit")}
 OF_SERIES |= {"replicates": ["marks", "levels"], "missing": ["mask"]}
-OF_SERIES["preprocess"] = [f"[{steps}]" for steps in ("snv", SMOOTHED, "asls", "asls, snv")]
+OF_SERIES["preprocess"] = [f"[{steps}]" for steps in ("snv", DERIVATIVE_STEP, "asls", "asls, snv")]
 FILES = ("spectra", "concentrations", "standards", "validation")
 """Fields of forms: options of a series, with known values of each, and files."""
 
@@ -73,7 +73,7 @@ class Dropped:
     @property
     def is_series(self) -> bool:
         """True where it can be calibrated with."""
-        saved = any(path.suffix == Path(CALIBRATION).suffix for path in self.files["spectra"])
+        saved = any(path.suffix == Path(SAVED_CALIBRATION).suffix for path in self.files["spectra"])
         return self.by is None and not saved
 
     def take(self, form: Iterable[tuple[str, Any]]) -> None:
@@ -140,7 +140,7 @@ class Dropped:
         how = CalibrateParameters(method=self.chosen["method"] or "auto")
         read = self._parameters()
         file = calibrated_to_folder(read, how, folder, user=user, overwrite=True, shown=self.shown)
-        self._keep(file, folder, folder / CALIBRATION)
+        self._keep(file, folder, folder / SAVED_CALIBRATION)
 
     def estimate(self) -> None:
         """Estimate unknowns by a calibration file."""

@@ -34,7 +34,7 @@ from geonode.spectra.table import without_rounding
 from geonode.ties import EQUAL
 from geonode.wording import number
 
-LIKELY = 0.05  # p-value above which a series could be chance
+LIKELY_CHANCE = 0.05  # p-value above which a series could be chance
 DECIDING, REGRESSED = 7, 20  # levels whose order decides alone; samples that are regressed too
 ORDER_WEIGHT, SPREAD_WEIGHT = 0.8, 0.2  # of the tests of fewer levels
 EXACT_UP_TO, DRAWN = 6, 999  # rows all orders of which are compared, and how many of more rows
@@ -71,12 +71,12 @@ class Chance:
         else:
             spread, test = _along_axis(spectra), AXIS
         order, spread = min(1.0, order / ORDER_WEIGHT), min(1.0, spread / SPREAD_WEIGHT)
-        return cls(order, ORDER) if order <= max(LIKELY, spread) else cls(spread, test)
+        return cls(order, ORDER) if order <= max(LIKELY_CHANCE, spread) else cls(spread, test)
 
     @property
     def is_likely(self) -> bool:
         """Whether nothing shows that spectra and concentrations belong together."""
-        return self.p_value > LIKELY
+        return self.p_value > LIKELY_CHANCE
 
     @property
     def is_clear(self) -> bool:

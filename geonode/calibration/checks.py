@@ -46,7 +46,7 @@ TWO_SIGMA = 0.9545
 WARNS, FAILS = 2.0, 3.0
 """Sizes of z above which a control warns, and fails."""
 
-SAME = 1e-12  # largest difference of equal spectra, relative to the largest value
+SAME_SPECTRA = 1e-12  # largest difference of equal spectra, relative to the largest value
 
 OfSamples = Float[np.ndarray, "sample"]
 EndsOfSamples = Float[np.ndarray, "sample 2"]
@@ -274,7 +274,7 @@ def known_already(
 ) -> list[str]:
     """Names of spectra that are among others, and so judge and correct nothing."""
     apart = [np.abs(others - one).max(axis=1).min() for one in spectra]
-    same = np.array(apart) <= SAME * np.abs(spectra).max(axis=1)
+    same = np.array(apart) <= SAME_SPECTRA * np.abs(spectra).max(axis=1)
     return [name for name, found in zip(names, same, strict=True) if found]
 
 

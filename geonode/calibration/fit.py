@@ -31,7 +31,7 @@ from geonode.spectra.table import without_rounding
 from geonode.ties import EQUAL
 from geonode.wording import number
 
-FEWEST_LEVELS = 3
+FEWEST_TO_CALIBRATE = 3
 """Of a fold of geonode: as many as a series of four leaves."""
 
 UNLIKELY = 0.05
@@ -129,7 +129,7 @@ class Calibration:
         sets, curve, absent = dict[str, Sets](), None, ""
 
         def curve_of(levels: np.ndarray, rows: np.ndarray) -> Curve:
-            series = Series.of_rows(levels, rows, None, FEWEST_LEVELS)
+            series = Series.of_rows(levels, rows, None, FEWEST_TO_CALIBRATE)
             return Curve.of(series, offset=offset, scale=scale, one_scan=True)
 
         def left_out(out: np.ndarray) -> Estimates:

@@ -46,7 +46,7 @@ from geonode.wording import listed, percent, quantity
 
 OPTIONS = "options"
 WILD = ("*", "?", "[")
-WORKBOOK = ".xlsx"
+EXCEL = ".xlsx"
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,7 +328,7 @@ def tables_of(given: list[Path]) -> list[Path]:
 
 def _suiting(file: Path, choices: Choices) -> Choices:
     """Choices without the sheet, which only workbooks have."""
-    return choices if file.suffix.lower() == WORKBOOK else replace(choices, sheet=None)
+    return choices if file.suffix.lower() == EXCEL else replace(choices, sheet=None)
 
 
 def _names(path: Path, name: str, *, alone: bool) -> list[str]:

@@ -32,7 +32,7 @@ from geonode.ties import first_smallest
 
 FEWEST_ON_BOTH = 5
 
-KINDS = "without a correction", "by slope and bias", "piecewise"
+CORRECTION_KINDS = "without a correction", "by slope and bias", "piecewise"
 
 WIDTHS, COMPONENTS = (0, 1, 3, 6), (1, 2, 3)
 """Wavelengths to both sides that are tried, and numbers of components."""
@@ -170,7 +170,7 @@ def correction_by(
     worth = errors * SIMPLER ** np.minimum(np.arange(len(errors)), 2)
     best = int(first_smallest(worth, size=float(errors[0])))
     of_kinds = [*errors[:2].tolist(), float(errors[2:].min())]
-    tried = dict(zip(KINDS, of_kinds, strict=True))
+    tried = dict(zip(CORRECTION_KINDS, of_kinds, strict=True))
     if best == 1:
         return Correction(*about, tried)
     piecewise = Piecewise.fit(means, first, *windows[best - 2]) if best else None

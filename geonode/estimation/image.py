@@ -16,7 +16,7 @@ from geonode.reading.headers import UNITS, role
 from geonode.spectra.arrays import MOST_VALUES
 from geonode.storage.zarr_metadata import require_own_files, require_plain
 
-MOST_BYTES, MOST_CHUNKS = 2**42, 10**7  # largest image, which is never read as a whole
+LARGEST_IMAGE, MOST_TILES = 2**42, 10**7  # largest image, which is never read as a whole
 
 
 class ImageTile(NamedTuple):
@@ -66,7 +66,7 @@ class Image:
 
         with errors_naming(path), errors_explained("image"):
             require_own_files(path)
-            require_plain(path, MOST_BYTES, MOST_CHUNKS, most_of_lines=8 * MOST_VALUES)
+            require_plain(path, LARGEST_IMAGE, MOST_TILES, most_of_lines=8 * MOST_VALUES)
             data = xarray.open_dataset(path, engine="zarr", decode_times=False, consolidated=False)
         images: dict[str, tuple[str, str, str]] = {}
         for name, variable in data.data_vars.items():

@@ -33,7 +33,7 @@ one-sided there, and its errors largest."""
 CHECK_POSITIONS = 64
 """Random positions between nodes at which a grid is checked, besides those."""
 
-TIMES = 17
+CHECKED_TIMES = 17
 # Over the whole chart, 48 nodes integrate sqrt(g) of Xavier networks of gain 2 to 1e-14.
 PANELS, NODES = 4, 12
 
@@ -132,7 +132,7 @@ def network_errors(
     # position and velocity x' = l / sqrt(g) on the grid, every row in a column of its own
     grid = closed_form.grid.at_wavelengths(column)
     arc, length = ClosedForm(grid).arc_length, v0 * grid.log_sqrt_at(start[:, None])[:, 0].exp()
-    times = torch.linspace(0, 1, TIMES, dtype=start.dtype).to(device)
+    times = torch.linspace(0, 1, CHECKED_TIMES, dtype=start.dtype).to(device)
     x, root = arc.inverse(arc.at(start).diagonal() + times[:, None] * length)
     speed = matched((length / root).T, like) * field(matched(x.T, like))[0].exp()
     drift = (speed / speed[:, :1] - 1).abs().amax(1)

@@ -20,7 +20,7 @@ from geonode.posterior.metric_posterior import MetricPosterior, targets_at_once
 from geonode.posterior.prior import Prior, packaged_prior
 from geonode.spectra.series import Series
 
-MOST_NUMBERS, MOST_ON_DEVICE = 2000, 200_000
+MOST_ON_CPU, MOST_ON_DEVICE = 2000, 200_000
 """Largest number of matrix elements of one smoother, over all folds that are fitted together."""
 
 
@@ -123,7 +123,7 @@ class PosteriorDecoders(Decoders):
             TrainingError: there are fewer than three training levels.
         """
         place, training = self.prior.rule.place, len(folds[0][1].training)
-        most = MOST_NUMBERS if place.type == "cpu" else MOST_ON_DEVICE
+        most = MOST_ON_CPU if place.type == "cpu" else MOST_ON_DEVICE
         rows = targets_at_once(place) // max(1, targets.shape[1])
         together = max(1, min(rows, most // training**2))
         together = -(-len(folds) // -(-len(folds) // together))  # as even as can be

@@ -27,7 +27,7 @@ ENTANGLED = 0.97
 ROUNDING = 1e-9
 """Smallest error of an amount, relative to the range."""
 
-MOST_FOLDS = 20
+MOST_PARTS = 20
 """Compositions that are left out one by one; of more, ten parts are."""
 
 
@@ -50,9 +50,9 @@ def folds_of(composition: Int[np.ndarray, "sample"]) -> Int[np.ndarray, "sample"
     """Fold of every sample: samples of a composition are left out together."""
     _, place = np.unique(composition, return_inverse=True)
     count = place.max() + 1
-    if count <= MOST_FOLDS:
+    if count <= MOST_PARTS:
         return place
-    return np.random.default_rng(0).permutation(count)[place] % (MOST_FOLDS // 2)
+    return np.random.default_rng(0).permutation(count)[place] % (MOST_PARTS // 2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,19 +50,19 @@ PULLS = (0.0, 0.1, 1.0)
 MARGIN = 0.3
 """Of the range of the amounts: how far beyond them is searched, never below zero."""
 
-FREEDOM, WIDTH = 2.0, 3.0
+ERROR_FREEDOM, WIDTH = 2.0, 3.0
 """a and f of Student's distribution."""
 
 STARTS, STEPS, ALWAYS = 3, 15, 2
 """Nearest compositions to start from; steps at most, and of every start."""
 
-SAME, HOPELESS = 0.01, 10.0
+SAME_SIGNAL, HOPELESS = 0.01, 10.0
 """Distance over the range from the best start, and difference of L: where another is given up."""
 
 BATCH_ON_CPU, BATCH_ON_DEVICE = 256, 16_384
 """Unknowns of a batch."""
 
-TINY = 1e-9
+NEGLIGIBLE_SHARE = 1e-9
 
 
 class Modes(NamedTuple):
@@ -162,7 +162,7 @@ class ForwardModel:
         directions = basis[: max(rank, 1)].T
         scores = torch.from_numpy((spectra - mean) @ directions)
         surface = Surface.of(design, scores)
-        law = _law(design, surface, TINY**2 * float(scores.square().mean()))
+        law = _law(design, surface, NEGLIGIBLE_SHARE**2 * float(scores.square().mean()))
         return cls(design, mean, directions, surface, *law, members)
 
     def modes(self, spectra: Float[np.ndarray, "unknown wavelength"]) -> Modes:
@@ -234,7 +234,9 @@ class ForwardModel:
         loss, each = loss.reshape(amounts.shape[:2]), torch.arange(len(amounts)).to(loss.device)
         best = (loss <= loss.amin(1, keepdim=True) + EQUAL).to(torch.uint8).argmax(1)
         away = (amounts - amounts[each, best][:, None]) / self._here(self.design.ranges)
-        given_up = (away.abs().amax(2) < SAME) | (loss > loss[each, best][:, None] + HOPELESS)
+        given_up = (away.abs().amax(2) < SAME_SIGNAL) | (
+            loss > loss[each, best][:, None] + HOPELESS
+        )
         given_up[each, best] = False
         return given_up.flatten()
 
@@ -303,7 +305,7 @@ class ForwardModel:
         pull = away @ self.precision
         prior = (pull * away).sum(1) / 2
         leading = len(self.whitening)
-        loss = (FREEDOM + leading) / 2 * torch.log1p(distance / (FREEDOM * WIDTH))
+        loss = (ERROR_FREEDOM + leading) / 2 * torch.log1p(distance / (ERROR_FREEDOM * WIDTH))
         loss = loss + leading / 2 * torch.log(variance) + prior
         gradient = pull - (error[:, None] @ along)[:, 0] / variance[:, None]
         information = along.mT @ along / variance[:, None, None] + self.precision
@@ -316,7 +318,9 @@ def _law(
     """Whitening and precision that err least on compositions left out, and their largest q."""
     amounts, ranges = torch.from_numpy(design.amounts), torch.from_numpy(design.ranges)
     away, scale = amounts - amounts.mean(0), surface.relative.sqrt()[:, None]
-    prior = torch.linalg.inv(away.T @ away / (len(away) - 1) + TINY * torch.diag(ranges**2))
+    prior = torch.linalg.inv(
+        away.T @ away / (len(away) - 1) + NEGLIGIBLE_SHARE * torch.diag(ranges**2)
+    )
     _, derivatives, _ = surface.at(amounts)
     kept = surface.composition != torch.arange(design.compositions)[:, None]
     others = surface.residuals_without() / scale * kept[..., None]
@@ -333,7 +337,7 @@ def _law(
         # Leading scores are leading rows: of every number of them at once.
         squares = (along[..., None] * along[:, :, None]).cumsum(1)[:, ranks - 1, None]
         products = (along * error).cumsum(1)[:, ranks - 1, None]
-        precisions = (pulls + TINY) * prior
+        precisions = (pulls + NEGLIGIBLE_SHARE) * prior
         moved = products - (pulls * (away @ prior)).transpose(0, 1)[:, None]
         # Singular where leading scores tell nothing of a substance: the error is the range.
         errors = torch.linalg.solve_ex(squares + precisions, moved[..., None])[0][..., 0]

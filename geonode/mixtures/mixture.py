@@ -3,8 +3,8 @@
 The forward model, PLS on preprocessings, reweighted PLS and CLS are refitted without every fold of
 compositions. The weight of a method for a substance is its root mean square error to the power -6,
 so that the best one estimates nearly alone where others are far behind, and equals share. Small
-errors of few samples may be luck, and of flexible methods more often (`HANDICAP`). The verdict
-names the method with the largest weight. Where a spectrum has several likely minima, the error of
+errors of few samples may be luck, and of flexible methods more often (`CANDIDATE_HANDICAPS`). The
+verdict names the method with the largest weight. Where a spectrum has several likely minima, the error of
 the forward model is that of the nearest one: all point estimates fail there, and its region has
 them all.
 
@@ -17,8 +17,8 @@ the left-out errors of the rest (for a sample left out, of the other folds), err
 
     M = W V W + (1 - W) R (1 - W),    joint region: e^T M^-1 e <= t,    sets: e_j^2 / M_jj <= t_j
 
-In R, products of errors of two substances are averaged as if `PRIOR` more samples had none: those
-of few samples are large by luck. t follows from the same ratios of the samples left out, half by
+In R, products of errors of two substances are averaged as if `RATIO_PRIOR` more samples had none:
+those of few samples are large by luck. t follows from the same ratios of the samples left out, half by
 the F distribution and half by their own quantile. The region has a part around every likely
 minimum.
 """
@@ -45,13 +45,13 @@ NAMES = {"geonode": "geonode", **inverse.METHODS}
 """Names of all methods for people."""
 
 POWER = 6.0
-HANDICAP = np.array([1.1, 1.0, 1.2, 1.0])
+CANDIDATE_HANDICAPS = np.array([1.1, 1.0, 1.2, 1.0])
 """Factors of the errors of methods, in the order of `NAMES`."""
 
 MEMBERS = 10
 """Most forward models without a fold of which a median is taken."""
 
-PRIOR, EXPECTED, LARGEST_RATIO = 4.0, 1.5, 25.0
+RATIO_PRIOR, RATIO_EXPECTED, LARGEST_RATIO = 4.0, 1.5, 25.0
 """Samples that a prior counts for, their mean ratio, and the largest ratio that counts."""
 
 WIDER = 1.06
@@ -193,7 +193,7 @@ class MixtureCalibration:
         squares = np.maximum(errors**2, (EQUAL * design.ranges) ** 2)
         of_folds = np.stack([np.sum(squares[:, out], axis=1) for out in each], axis=1)
         total = of_folds.sum(axis=1, keepdims=True)
-        handicap = np.where(has_surface | (np.arange(len(NAMES)) > 0), HANDICAP, np.inf)
+        handicap = np.where(has_surface | (np.arange(len(NAMES)) > 0), CANDIDATE_HANDICAPS, np.inf)
         others = _weights(total - of_folds, handicap)[:, folds]
         weights = _weights(total, handicap)[:, 0]
         of_rest = np.sum(weights[1:, None] * errors[1:], axis=0) / weights[1:].sum(axis=0)
@@ -337,7 +337,7 @@ def _second_moment(errors: np.ndarray) -> Float[np.ndarray, "substance substance
     """R of left-out errors."""
     products = errors.T @ errors
     own = np.diag(np.diag(products))
-    return own / len(errors) + (products - own) / (len(errors) + PRIOR)
+    return own / len(errors) + (products - own) / (len(errors) + RATIO_PRIOR)
 
 
 def _spread(weights: np.ndarray, covariance: Covariances, rest: np.ndarray) -> Covariances:
@@ -354,8 +354,8 @@ def _ratios(errors: np.ndarray, covariance: np.ndarray) -> Float[np.ndarray, "*u
 def _bound(ratios: np.ndarray, design: Design, size: int, level: float) -> float:
     """Quantile of a level: geometric mean of that of F and that of the ratios themselves."""
     clipped = np.minimum(ratios / size, LARGEST_RATIO).sum()
-    scale = (EXPECTED * PRIOR + clipped) / (PRIOR + len(ratios))
-    freedom = max(design.compositions - len(design.names) - 1 + PRIOR, 3)
+    scale = (RATIO_EXPECTED * RATIO_PRIOR + clipped) / (RATIO_PRIOR + len(ratios))
+    freedom = max(design.compositions - len(design.names) - 1 + RATIO_PRIOR, 3)
     by_law = size * scale * fdtri(size, freedom, level)
     place = min(len(ratios), int(np.ceil((len(ratios) + 1) * level))) - 1
     return float(WIDER ** (size - 1) * np.sqrt(by_law * np.sort(ratios)[place]))

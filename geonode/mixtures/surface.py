@@ -41,7 +41,7 @@ NOISES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 FACTORS = (0.7, 1.0, 1.4)
 """Of all lengths at once, in the last round."""
 
-POWER = 4.0
+DISTANCE_POWER = 4.0
 """Weights of smoothers are their squared errors to the power -4."""
 
 MOST_KEPT, MASS = 24, 0.995
@@ -295,7 +295,7 @@ def _searched(
         for factor in FACTORS
     )[: 3 * MOST_KEPT]
     logarithms = torch.tensor([errors[one] for one in best], dtype=torch.float64)
-    weights = torch.softmax(-POWER * logarithms, 0)
+    weights = torch.softmax(-DISTANCE_POWER * logarithms, 0)
     kept = min(MOST_KEPT, int((weights.cumsum(0) < MASS).sum()) + 1)
     return best[:kept], weights[:kept] / weights[:kept].sum()
 

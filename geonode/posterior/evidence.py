@@ -27,11 +27,11 @@ from geonode.posterior.smoothers import (
     dictionary,
 )
 
-FEATURES, CONTEXT = 14, 16
+CANDIDATE_FEATURES, CONTEXT = 14, 16
 INITIAL_POWER = 4
 """Initial weight of a smoother: its leave-one-out error to the power of -4."""
 
-SMALLEST_ERROR = 1e-12
+LEAST_ERROR = 1e-12
 """Smallest squared error, relative to the variance of the spectra."""
 
 LEAST_VARIANCE = 1e-30
@@ -112,7 +112,7 @@ class FittedSmoothers:
         """Squared leave-one-out errors of all levels, relative to `total`."""
         squares, _ = self._products
         found = squares / self.smoothers.diagonal.square() / self.total[:, None, None]
-        return found.clamp(min=SMALLEST_ERROR)
+        return found.clamp(min=LEAST_ERROR)
 
     @cached_property
     def scale(self) -> Float[Tensor, "fold smoother"]:
@@ -187,7 +187,7 @@ class FittedSmoothers:
         each = self.errors + self.scale[:, None] / diagonal
         together = _square(weights @ self.spectra) / self.total[:, None]
         square = (share * each).sum(-1) - together
-        return weights, square.clamp(min=SMALLEST_ERROR)
+        return weights, square.clamp(min=LEAST_ERROR)
 
     def evidence(self, targets: Float[Tensor, "fold target"]) -> Evidence:
         """Evidence for all smoothers at all targets, one row per fold and target."""
@@ -304,5 +304,5 @@ def _square(rows: Tensor) -> Tensor:
     return torch.linalg.vector_norm(rows, dim=-1).square()
 
 
-def _ln(values: Tensor, smallest: float = SMALLEST_ERROR) -> Tensor:
+def _ln(values: Tensor, smallest: float = LEAST_ERROR) -> Tensor:
     return torch.log(values.clamp(min=smallest))

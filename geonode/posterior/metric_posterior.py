@@ -26,7 +26,7 @@ from geonode.posterior.charts import FAMILIES, sqrt_metrics
 from geonode.posterior.evidence import Evidence, FittedSmoothers
 from geonode.posterior.prior import Prior
 
-EVEN_SHARE = 0.2
+FLAT_SHARE = 0.2
 """Share of the expected squared error that is equal at all wavelengths.
 
 Where training spectra happen to agree, the covariance alone would vanish.
@@ -154,12 +154,12 @@ class MetricPosterior:
         number = torch.finfo(factors.dtype)
         rounding = factors.square().sum((2, 3)) * self.fitted.total[:, None] / self.wavelengths
         size = (
-            (1 - EVEN_SHARE) * expected / mean_square.maximum(number.eps * rounding + number.tiny)
+            (1 - FLAT_SHARE) * expected / mean_square.maximum(number.eps * rounding + number.tiny)
         )
         # Far beyond all levels numbers overflow; the result is NaN then.
         factors = torch.where(finite, factors * size.sqrt()[..., None, None], torch.nan)
         metric = self._sqrt_metric(weights, places)
-        even = EVEN_SHARE * expected.cpu().numpy() * self.largest[:, None] ** 2
+        even = FLAT_SHARE * expected.cpu().numpy() * self.largest[:, None] ** 2
         return *(part.cpu().numpy() for part in (average, factors)), even, metric.cpu().numpy()
 
     def _sqrt_metric(self, weights: Tensor, targets: Tensor) -> Tensor:

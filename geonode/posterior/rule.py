@@ -14,10 +14,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from geonode.posterior.evidence import CONTEXT, FEATURES, INITIAL_POWER, Evidence
+from geonode.posterior.evidence import CANDIDATE_FEATURES, CONTEXT, INITIAL_POWER, Evidence
 from geonode.posterior.smoothers import dictionary
 
-WIDEST = 6.0
+WIDEST_SMOOTHER = 6.0
 """Largest evidence, in standard deviations from the mean of the simulated series."""
 
 
@@ -77,7 +77,7 @@ class WeightNetwork(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         description = dictionary().numbers().T.contiguous()
-        inputs = FEATURES + len(description) + CONTEXT
+        inputs = CANDIDATE_FEATURES + len(description) + CONTEXT
         self.encode = _Layers(inputs, width, width, nn.SiLU())
         self.gather = _Layers(2 * width + CONTEXT, width, width, nn.SiLU())
         self.decide = _Layers(2 * width, width, 1)
@@ -109,7 +109,7 @@ class WeightRule(nn.Module):
     def __init__(self, networks: int, width: int) -> None:
         super().__init__()
         self.networks = nn.ModuleList([WeightNetwork(width) for _ in range(networks)])
-        for name, size in (("feature", FEATURES), ("context", CONTEXT)):
+        for name, size in (("feature", CANDIDATE_FEATURES), ("context", CONTEXT)):
             self.register_buffer(f"{name}_mean", torch.zeros(size))
             self.register_buffer(f"{name}_deviation", torch.ones(size))
 
@@ -146,7 +146,7 @@ class WeightRule(nn.Module):
         for part in (features, context):
             if disturbance:
                 part.add_(torch.randn_like(part), alpha=disturbance)
-            part.clamp_(-WIDEST, WIDEST)
+            part.clamp_(-WIDEST_SMOOTHER, WIDEST_SMOOTHER)
         valid = torch.isfinite(initial).to(dtype)
         shares = torch.softmax(initial, dim=-1), valid / valid.sum(-1, keepdim=True)
         return Inputs(features, context[..., None], initial, torch.stack(shares, dim=1))

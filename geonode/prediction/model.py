@@ -31,7 +31,11 @@ from geonode.spectra.series import Series, read_series
 from geonode.spectra.table import FEWEST_LEVELS
 from geonode.storage.lineage import consistent_artifacts
 
-SPECTRA, METRIC, DECODERS = "spectra.zarr", "metric.safetensors", "decoders.safetensors"
+SPECTRA_FILE, METRIC_FILE, DECODERS_FILE = (
+    "spectra.zarr",
+    "metric.safetensors",
+    "decoders.safetensors",
+)
 """Names of the artifacts of a model in the folder of a pipeline."""
 
 
@@ -59,7 +63,9 @@ class SpectralModel:
             MissingArtifactError, CorruptArtifactError: an artifact is absent or damaged.
             ArtifactError: artifacts are of different runs.
         """
-        spectra, metric, decoders = (folder / name for name in (SPECTRA, METRIC, DECODERS))
+        spectra, metric, decoders = (
+            folder / name for name in (SPECTRA_FILE, METRIC_FILE, DECODERS_FILE)
+        )
         with consistent_artifacts(spectra, metric, decoders):
             series = read_series(spectra)
             return cls(series, LearnedMetrics.read(metric), Blend.read(decoders, place))

@@ -38,7 +38,7 @@ STORE = "geonode-models"
 LARGEST_BYTES = 1_000_000_000
 """Size of a store, beyond which the entries go that were not used for longest."""
 
-METRICS, DECODERS = "metric.safetensors", "decoders.safetensors"
+METRIC_FILE, DECODERS_FILE = "metric.safetensors", "decoders.safetensors"
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class ModelStore:
             return None
         entry = self.folder / key
         try:
-            model = LearnedMetrics.read(entry / METRICS), Blend.read(entry / DECODERS)
+            model = LearnedMetrics.read(entry / METRIC_FILE), Blend.read(entry / DECODERS_FILE)
         except MissingArtifactError:
             return None
         except ArtifactError as error:
@@ -86,8 +86,8 @@ class ModelStore:
         try:
             with replacing(self.folder / key) as temporary:
                 temporary.mkdir()
-                learned.write(temporary / METRICS)
-                blend.write(temporary / DECODERS)
+                learned.write(temporary / METRIC_FILE)
+                blend.write(temporary / DECODERS_FILE)
             entries = self.entries()
             size = sum(entries.values())
             for entry, of_entry in entries.items():

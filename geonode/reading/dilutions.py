@@ -12,7 +12,7 @@ DILUTION = "dilution"
 LARGEST = 1e12
 """Dilution; by its reciprocal a sample may be concentrated."""
 
-EXPECTED = f"a number above 0, up to {LARGEST:g}, such as 10 for 1 part in 10"
+FACTOR_EXPECTED = f"a number above 0, up to {LARGEST:g}, such as 10 for 1 part in 10"
 
 
 def factor_of(text: str) -> float:
@@ -33,7 +33,7 @@ def factors_of(path: Path) -> dict[str, float]:
         ParameterError: there is no such file.
     """
     if not path.is_file():
-        raise ParameterError("options", "--dilution", str(path), f"{EXPECTED}, or a table")
+        raise ParameterError("options", "--dilution", str(path), f"{FACTOR_EXPECTED}, or a table")
     with errors_naming(path):
         grid = read_format(path, of_names=True)
         header = [one.strip().lower() for one in grid.header] if isinstance(grid, Cells) else []
@@ -46,7 +46,7 @@ def factors_of(path: Path) -> dict[str, float]:
             factor = factor_of(text) if text else 1.0
             name = plain_name(cells[0])
             if not factor or name in factors:
-                said = f"{name!r} again" if factor else f"{text!r}, expected {EXPECTED}"
+                said = f"{name!r} again" if factor else f"{text!r}, expected {FACTOR_EXPECTED}"
                 raise SpectraError(f"row {row}: found {said}")
             factors[name] = factor
         return factors

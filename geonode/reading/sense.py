@@ -51,7 +51,7 @@ neighbours (root mean square) for it to be reported. On simulated series of 6 an
 without a mistake (`simulation`) that happens in 1 to 2%; those are made worse than most
 measurements."""
 
-DIRECTIONS = 2
+LEADING = 2
 """Principal components in which swapped labels are looked for."""
 
 LARGEST_STEP = 3.0
@@ -81,7 +81,7 @@ def doubts_of_cells(sheet: Sheet) -> list[str]:
     """The doubts that need no concentrations, with the cells of flat tops."""
     codes, measured = _codes(sheet)
     tops = np.array([*_flat_tops(measured.values)], dtype=np.int64).reshape(-1, 2)
-    flat = _named_cells(measured, tops, f"flat tops of {FLAT} values or more begin")
+    flat = _named_cells(measured, tops, f"flat tops of {FLAT_VALUES} values or more begin")
     return [*codes, *_far(measured), *flat]
 
 
@@ -208,7 +208,7 @@ def _orders(table: SpectraTable) -> Iterator[str]:
             f"the signal saturates: from level {levels[-2]:g} to {levels[-1]:g} it changes less "
             f"than 1/{FLATTER:g} as much per unit of concentration as between lower levels"
         )
-    yield from _swapped(levels, _apart(left[:, :DIRECTIONS] * sizes[:DIRECTIONS]))
+    yield from _swapped(levels, _apart(left[:, :LEADING] * sizes[:LEADING]))
 
 
 def _swapped(levels: np.ndarray, apart: Float[np.ndarray, "level level"]) -> Iterator[str]:
@@ -251,7 +251,7 @@ def _away(
     return np.maximum(first - 2 * share * along + share**2 * across, 0)
 
 
-FLAT, STEEP = 3, 20.0
+FLAT_VALUES, STEEP = 3, 20.0
 """Fewest equal values of a flat top, and the rounding steps by which no rounded band falls."""
 
 BAND_SHARE = 0.05
@@ -265,7 +265,7 @@ def _flat_tops(values: Float[np.ndarray, "spectrum wavelength"]) -> Iterator[tup
         top = np.pad(row == np.nanmax(row, initial=-np.inf), 1)
         for start, end in np.flatnonzero(top[1:] != top[:-1]).reshape(-1, 2).tolist():
             beside = row[max(2 * start - end, 0) : 2 * end - start]
-            if end - start >= FLAT and row[start] - np.nanmin(beside) > STEEP * step:
+            if end - start >= FLAT_VALUES and row[start] - np.nanmin(beside) > STEEP * step:
                 yield spectrum, start
 
 
@@ -285,7 +285,7 @@ def _stuck(
         band = np.abs(values - np.median(values[spectrum])) > BAND_SHARE * np.ptp(values)
         sides = levels < levels[spectrum], levels > levels[spectrum]
         seen = np.all([band[side].any(axis=0) for side in sides if side.any()], axis=0)
-        if same[spectrum].all() or (same[spectrum] & seen).sum() >= FLAT:
+        if same[spectrum].all() or (same[spectrum] & seen).sum() >= FLAT_VALUES:
             found[spectrum] |= same[spectrum]
     return found
 

@@ -13,7 +13,7 @@ from geonode.storage.atomic import replacing
 from geonode.storage.own_folder import PAGE, listed_files
 from geonode.storage.workbook import workbook
 
-WORKBOOK, CALIBRATION = "calibration.xlsx", "calibration.safetensors"
+WORKBOOK, SAVED_CALIBRATION = "calibration.xlsx", "calibration.safetensors"
 
 
 def write_calibration(
@@ -35,12 +35,12 @@ def write_calibration(
     """
     with replacing(folder) as temporary:
         temporary.mkdir()
-        save_calibration(temporary / CALIBRATION, file)
-        saved = CALIBRATION, sha256(temporary / CALIBRATION)
+        save_calibration(temporary / SAVED_CALIBRATION, file)
+        saved = SAVED_CALIBRATION, sha256(temporary / SAVED_CALIBRATION)
         made = record(file, saved, routine.files, routine.asked, user)
         file = replace(file, record=made)
         made_tables = tables(file)
-        page = calibration_page(file, made_tables, folder / CALIBRATION).html()
+        page = calibration_page(file, made_tables, folder / SAVED_CALIBRATION).html()
         (temporary / WORKBOOK).write_bytes(workbook(made_tables))
         for table in made_tables:
             (temporary / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")

@@ -14,7 +14,7 @@ from geonode.report.page import Page, Part, Section, Statement
 from geonode.storage.atomic import write_bytes
 from geonode.storage.table import Column, Table
 
-MOST_POINTS = 100
+MOST_CONTROLS = 100
 """Of a chart, the last ones."""
 
 
@@ -62,7 +62,7 @@ def history_page(name: str, points: Sequence[ControlPoint]) -> Page:
 def _chart(at: int, control: str, points: Sequence[ControlPoint]) -> Figure:
     """Chart of one control, with the limits of a warning and of a failure."""
     own = [one for one in points if one.control == control]
-    last = own[-MOST_POINTS:]
+    last = own[-MOST_CONTROLS:]
     x = x_axis("number", "number of the measurement").scale(nice=False, padding=20)
     y = y_axis("z", "error over standard error, z")
     tables = {

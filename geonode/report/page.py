@@ -16,7 +16,7 @@ from geonode.report.kit import Figure, compressed, library
 from geonode.storage.table import SHOWN, Cell, Column, Table, cell_text
 from geonode.wording import quantity
 
-MOST_ROWS = 500
+LONGEST_TABLE = 500
 """Largest number of rows of a table; workbook and CSV files have all."""
 
 
@@ -110,7 +110,7 @@ def templates() -> Environment:
     )
     environment.filters |= {"kind": _kind, "rows": _texts}
     environment.filters["specification"] = lambda figure: compressed(figure.to_json())
-    environment.globals["most_rows"] = MOST_ROWS
+    environment.globals["most_rows"] = LONGEST_TABLE
     return environment
 
 
@@ -136,7 +136,7 @@ def _kind(part: Part) -> str:
 
 def _texts(table: Table) -> list[tuple[str, ...]]:
     """Texts of the cells of a table by row."""
-    texts = ([_text_of(one, each) for one in each.cells[:MOST_ROWS]] for each in table.columns)
+    texts = ([_text_of(one, each) for one in each.cells[:LONGEST_TABLE]] for each in table.columns)
     return [*zip(*texts, strict=True)]
 
 

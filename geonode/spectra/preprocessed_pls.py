@@ -88,7 +88,7 @@ def _normalised(spectra: Spectra) -> Spectra:
 
 AS_MEASURED, REWEIGHTED = "as measured", "wavelengths reweighted"
 
-TIMES, HANDICAP, FEWEST = 2, 1.5, 40
+TIMES, STEP_HANDICAP, FEWEST = 2, 1.5, 40
 """Times that wavelengths are weighted anew, the factor of the errors then, as weights see samples
 that are left out only from what follows, and the fewest samples for it."""
 
@@ -263,12 +263,12 @@ def _left_out_reweighted(
         known, mean = target[~out], target[~out].mean()
         inside, fit = reweighted(spectra[~out], known - mean, others)
         at = fit.rotation.shape[1] - 1
-        inner[fold, ~out, 0] = known + HANDICAP * (inside.estimates[:, at] + mean - known)
+        inner[fold, ~out, 0] = known + STEP_HANDICAP * (inside.estimates[:, at] + mean - known)
         scores = (spectra[out] - fit.centre) @ fit.rotation
         estimates[out, 0] = mean + scores @ fit.slopes
         leverages[out, 0] = 1 / len(known) + np.sum(scores**2 / fit.sizes, axis=1)
     _, whole = reweighted(spectra, target, folds)
-    return LeftOut(estimates, leverages, inner), whole._replace(weight=HANDICAP * whole.weight)
+    return LeftOut(estimates, leverages, inner), whole._replace(weight=STEP_HANDICAP * whole.weight)
 
 
 def _combined(

@@ -18,7 +18,7 @@ FEWEST_SAMPLES, MOST_SAMPLES = 3, 20_000
 
 FEWEST_WAVELENGTHS = 3
 
-ROUNDING = 1e-9
+EQUAL_LEVELS = 1e-9
 """Relative difference of concentrations, up to which they are one: nobody weighs so exactly."""
 
 ROUNDING_OF_ZERO = 4 * float(np.finfo(float).eps)
@@ -139,7 +139,7 @@ def without_rounding(levels: Float[np.ndarray, "value"]) -> Float[np.ndarray, "v
     if not levels.size:
         return levels
     each, place = np.unique(levels, return_inverse=True)
-    near = ROUNDING * np.abs(each[1:])
+    near = EQUAL_LEVELS * np.abs(each[1:])
     if len(each) > 2 and each[0] == 0:
         near[0] = ROUNDING_OF_ZERO * each[2]
     groups = np.split(each, np.flatnonzero(np.diff(each) > near) + 1)

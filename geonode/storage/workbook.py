@@ -20,7 +20,7 @@ LONGEST = 60
 LARGEST_DIGITS = 5
 """Digits of the largest number of a column in the workbook, which contains all of them."""
 
-DRAWN = {
+CHARTED = {
     "calibration": ("estimated", "Estimated over true concentrations", True),
     "regression": ("regression vector", "Regression vector", False),
 }
@@ -46,7 +46,7 @@ def workbook(tables: list[Table]) -> bytes:
         formats = [_format(one.cells) for one in table.columns]
         for row in table.rows:
             sheet.append([_cell(sheet, *pair) for pair in zip(row, formats, strict=True)])
-        if table.name in DRAWN:
+        if table.name in CHARTED:
             _add_chart(sheet, table)
     stream = io.BytesIO()
     book.save(stream)
@@ -84,7 +84,7 @@ def _text_cell(sheet: Any, text: str, *, bold: bool = False) -> Any:
 
 def _add_chart(sheet: Any, table: Table) -> None:
     """Draw a column over the first one, beside the table."""
-    name, title, points = DRAWN[table.name]
+    name, title, points = CHARTED[table.name]
     titles = [one.title for one in table.columns]
     column = next(at for at, one in enumerate(titles, 1) if one.startswith(name))
     chart, last = ScatterChart(), len(table.rows) + 1

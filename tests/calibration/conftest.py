@@ -31,4 +31,4 @@ def mixture(tmp_path_factory):
 @pytest.fixture
 def without_geonode(monkeypatch):
     """It takes no part, as it takes time."""
-    monkeypatch.setattr("geonode.calibration.fit.FEWEST_LEVELS", 99)
+    monkeypatch.setattr("geonode.calibration.fit.FEWEST_TO_CALIBRATE", 99)

@@ -8,7 +8,7 @@ from geonode.mixtures.design import Design
 from geonode.mixtures.forward import ForwardModel
 from geonode.mixtures.inverse import fit_inverse
 from geonode.mixtures.mixture import (
-    HANDICAP,
+    CANDIDATE_HANDICAPS,
     MEMBERS,
     NAMES,
     POWER,
@@ -60,7 +60,7 @@ def test_left_out_estimates_are_those_of_fits_that_never_saw_the_composition(fit
         np.testing.assert_allclose(fitted.left_out["geonode"][out], modes.amounts[:, 0], rtol=1e-6)
         # The covariance is that of the weights and errors of the other folds.
         errors = np.stack([fitted.left_out[key] for key in NAMES]) - KNOWN
-        sizes = np.linalg.norm(errors[:, ~out], axis=1) * HANDICAP[:, None]
+        sizes = np.linalg.norm(errors[:, ~out], axis=1) * CANDIDATE_HANDICAPS[:, None]
         ours = np.diag(sizes[0] ** -POWER / np.sum(sizes**-POWER, axis=0))
         shares = fitted.weights[1:] / fitted.weights[1:].sum(axis=0)
         of_rest = np.sum(shares[:, None] * errors[1:, ~out], axis=0)
@@ -89,7 +89,7 @@ def test_linear_fits_are_the_mean_of_those_without_a_fold(fitted):
 def test_weights_and_verdict_follow_the_errors(fitted):
     errors = np.stack([fitted.rmsep[key] for key in NAMES])
     np.testing.assert_allclose(fitted.weights.sum(axis=0), 1)
-    errors *= HANDICAP[:, None]
+    errors *= CANDIDATE_HANDICAPS[:, None]
     expected = errors**-POWER / np.sum(errors**-POWER, axis=0)
     np.testing.assert_allclose(fitted.weights, expected, rtol=1e-3)
     assert fitted.verdict == tuple([*NAMES][place] for place in errors.argmin(axis=0))
@@ -122,7 +122,10 @@ def test_other_methods_are_chosen_where_much_else_varies():
     every = np.stack([found.left_out[key] for key in NAMES])
     folds = found.design.folds
     for fold in range(folds.max() + 1):
-        squares = np.sum((every - known)[:, folds != fold] ** 2, axis=1) * HANDICAP[:, None] ** 2
+        squares = (
+            np.sum((every - known)[:, folds != fold] ** 2, axis=1)
+            * CANDIDATE_HANDICAPS[:, None] ** 2
+        )
         weights = squares ** (-POWER / 2)
         expected = np.einsum("mns,ms->ns", every[:, folds == fold], weights / weights.sum(axis=0))
         np.testing.assert_allclose(found.left_out["combined"][folds == fold], expected, rtol=1e-7)

@@ -8,7 +8,7 @@ import torch
 from geonode.config import InnerParameters, Parameters
 from geonode.prediction import model_store
 from geonode.prediction.model import SpectralModel
-from geonode.prediction.model_store import DECODERS, ModelStore, key_of
+from geonode.prediction.model_store import DECODERS_FILE, ModelStore, key_of
 from geonode.progress import silent
 from geonode.spectra.chart import Chart
 from geonode.spectra.replicates import Replicates
@@ -75,7 +75,7 @@ def test_key_is_of_all_that_decides(monkeypatch):
 def test_damaged_entry_is_learned_again(own, caplog):
     first = fit()
     (entry,) = own.entries()
-    flip(entry / DECODERS)
+    flip(entry / DECODERS_FILE)
     again = fit()
     assert "learned again" in caplog.text
     assert torch.equal(again.learned.network.weights[0], first.learned.network.weights[0])
