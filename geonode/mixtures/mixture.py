@@ -4,9 +4,9 @@ The forward model, PLS on preprocessings, reweighted PLS and CLS are refitted wi
 compositions. The weight of a method for a substance is its root mean square error to the power -6,
 so that the best one estimates nearly alone where others are far behind, and equals share. Small
 errors of few samples may be luck, and of flexible methods more often (`CANDIDATE_HANDICAPS`). The
-verdict names the method with the largest weight. Where a spectrum has several likely minima, the error of
-the forward model is that of the nearest one: all point estimates fail there, and its region has
-them all.
+verdict names the method with the largest weight. Where a spectrum has several likely minima, the
+error of the forward model is that of the nearest one: all point estimates fail there, and its
+region has them all.
 
 Unknowns are estimated by the mean of the linear fits without every fold, and by the median of the
 forward models of all samples and of some folds (L. Breiman, Machine Learning 24 (1996) 123): few
@@ -18,9 +18,9 @@ the left-out errors of the rest (for a sample left out, of the other folds), err
     M = W V W + (1 - W) R (1 - W),    joint region: e^T M^-1 e <= t,    sets: e_j^2 / M_jj <= t_j
 
 In R, products of errors of two substances are averaged as if `RATIO_PRIOR` more samples had none:
-those of few samples are large by luck. t follows from the same ratios of the samples left out, half by
-the F distribution and half by their own quantile. The region has a part around every likely
-minimum.
+those of few samples are large by luck. t follows from the same ratios of the samples left out,
+half by the F distribution and half by their own quantile. The region has a part around every
+likely minimum.
 """
 
 from dataclasses import dataclass
