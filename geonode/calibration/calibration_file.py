@@ -31,7 +31,7 @@ DEFAULTS = CalibrateParameters()
 
 
 def model_of(series: Series) -> type[OneSubstance] | type[SeveralSubstances]:
-    """What calibrates with a series."""
+    """Type of the model that calibrates with a series."""
     return OneSubstance if series.is_of_one else SeveralSubstances
 
 
@@ -55,12 +55,12 @@ def read_unknown(file: Path, series: Series, sheet: str | None = None) -> Spectr
 
 @dataclass(frozen=True, eq=False)
 class CalibrationFile(Generic[M]):
-    """What a calibration file holds, of one substance or several, and what it was used on."""
+    """Calibration of one substance or several, and the results of its use."""
 
     source: str
     """Name of the file calibrated with."""
     model: M
-    """What estimates."""
+    """Model that estimates."""
     about: dict[str, str] = field(default_factory=dict)
     """Source and options of the calibration, for records."""
     unknowns: list[tuple[str, list[Estimate]]] = field(default_factory=list)
@@ -104,7 +104,7 @@ class CalibrationFile(Generic[M]):
 
     @property
     def series(self) -> Series:
-        """What was measured."""
+        """Series that was measured."""
         return self.model.series
 
     @property
@@ -119,7 +119,7 @@ class CalibrationFile(Generic[M]):
 
     @property
     def substances(self) -> list[str]:
-        """What estimates are of, to be added to names; with units if these differ."""
+        """Names of the substances, to be added to others; with units if these differ."""
         has_several_units = self.unit == "1" and not self.series.is_of_one
         return self.series.named if has_several_units else [*self.series.substances]
 

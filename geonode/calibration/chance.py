@@ -56,7 +56,7 @@ class Chance:
     p_value: float
     """Probability of as much order or spread, if spectra have nothing to do with concentration."""
     test: str
-    """Which test the p-value is of: `ORDER`, `REPLICATES` or `AXIS`."""
+    """Test of the p-value: `ORDER`, `REPLICATES` or `AXIS`."""
 
     @classmethod
     def of(
@@ -75,17 +75,17 @@ class Chance:
 
     @property
     def is_likely(self) -> bool:
-        """Whether nothing shows that spectra and concentrations belong together."""
+        """True if nothing shows that spectra and concentrations belong together."""
         return self.p_value > LIKELY_CHANCE
 
     @property
     def is_clear(self) -> bool:
-        """Whether the order of the spectra shows that they follow the concentrations."""
+        """True if the order of the spectra shows that they follow the concentrations."""
         return self.test == ORDER and not self.is_likely
 
     @property
     def sentence(self) -> str:
-        """Which test spoke, its p-value, and what would decide where it cannot."""
+        """Sentence on the test, its p-value, and what would decide where it cannot."""
         said = "This could be chance" if self.is_likely else "More than chance"
         said += f", by {self.test} (p = {number(self.p_value, 2)})"
         decides = "replicates of the levels, or more levels, would decide"

@@ -80,12 +80,12 @@ class Control:
 
     @property
     def passed(self) -> bool:
-        """Whether the spectrum fits, and what is known is not too far off."""
+        """True if the spectrum fits, and what is known is not too far off."""
         return self.estimate.fits and abs(self.z) <= FAILS
 
     @property
     def warns(self) -> bool:
-        """Whether it passed, farther off than one sound control in twenty-two."""
+        """True if it passed, farther off than all but one sound control in twenty-two."""
         return self.passed and abs(self.z) > WARNS
 
     def sentence(self, unit: str) -> str:
@@ -120,12 +120,12 @@ class Validation:
 
     @cached_property
     def covered(self) -> Bool[np.ndarray, "sample"]:
-        """Whether the intervals, or parts of the sets, contain the known concentrations."""
+        """True where the interval, or a part of the set, contains the known concentration."""
         return are_covered(self.known, [estimate.sets[self.place] for estimate in self.estimates])
 
     @property
     def fails(self) -> bool:
-        """Whether chance leaves so few intervals that contain what is known in less than 1%."""
+        """True if chance leaves so few intervals that contain what is known in less than 1%."""
         return bool(
             round(bdtr(self.covered.sum(), len(self.covered), self.level), 9) < UNLIKELY_FEW
         )

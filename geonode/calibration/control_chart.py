@@ -51,7 +51,7 @@ class ControlPoint(NamedTuple):
 
     @property
     def measurement(self) -> tuple[str, ...]:
-        """What is the same if a spectrum is estimated again, on any machine."""
+        """Fields that are equal if its spectrum is estimated again, on any machine."""
         return self.file, self.control, f"{self.nominal:.9g}", f"{self.estimate:.9g}"
 
 
@@ -63,7 +63,7 @@ class Violation(NamedTuple):
 
     @property
     def rejects(self) -> bool:
-        """Whether it does more than warn."""
+        """True if it does more than warn."""
         return self.rule != "1-2s"
 
     @property

@@ -67,7 +67,7 @@ class Diagnostics:
 
     @property
     def inside(self) -> Bool[np.ndarray, "sample"]:
-        """Whether samples are within both limits."""
+        """True where samples are within both limits."""
         leverage = np.inf if self.leverage_limit is None else self.leverage_limit
         residual = np.inf if self.residual_limit is None else self.residual_limit
         return (self.leverages <= leverage) & (self.residuals <= residual)

@@ -72,7 +72,7 @@ class Calibration:
     left_out: dict[str, Samples]
     """Estimates of the samples without those of their fold, by method that took part."""
     method: str
-    """What estimates, a key of `NAMES`."""
+    """Key of the method that estimates, of `NAMES`."""
     law: ErrorLaw | None
     """Of its errors; None: it is geonode."""
     sets: dict[str, Sets]
@@ -225,7 +225,7 @@ class Calibration:
         return estimate(self.curve, spectra, level or self.level)
 
     def covered(self, method: str) -> Bool[np.ndarray, "sample"]:
-        """Whether the intervals of a method (a key of `sets`) hold the left-out samples."""
+        """True where the interval of a method (a key of `sets`) contains the left-out sample."""
         return are_covered(self.concentrations, self.sets[method])
 
     @property
@@ -320,5 +320,5 @@ def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets], level: float) 
 
 
 def _are_few(covered: np.ndarray, level: float) -> bool:
-    """Whether it is unlikely that so few sets hold, if a share of `level` should."""
+    """True if so few sets are unlikely to contain the level, if a share of `level` should."""
     return bool(bdtr(covered.sum(), len(covered), level) < UNLIKELY)

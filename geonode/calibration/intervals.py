@@ -183,7 +183,7 @@ def is_determined(
     ends: Float[np.ndarray, "unknown 2"],
     levels: Float[np.ndarray, "level"],
 ) -> Bool[np.ndarray, "unknown"]:
-    """Whether estimates say where in the range of the levels a concentration is.
+    """True where estimates show where in the range of the levels a concentration is.
 
     They do not if the set spans half of the range or more, or if they are beyond the levels by
     more than the range.
@@ -199,6 +199,6 @@ def is_determined(
 
 
 def are_covered(true: Float[np.ndarray, "sample"], sets: Sets) -> Bool[np.ndarray, "sample"]:
-    """Whether sets hold the true concentrations."""
+    """True where sets contain the true concentrations."""
     pairs = zip(true, sets, strict=True)
     return np.array([any(low <= one <= high for low, high in parts) for one, parts in pairs])

@@ -153,7 +153,7 @@ class Line:
 
     @property
     def is_sloped(self) -> bool:
-        """Whether the slope differs from zero."""
+        """True if the slope differs from zero."""
         return self.p_value < SIGNIFICANT
 
     @property

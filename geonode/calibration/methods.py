@@ -192,7 +192,7 @@ class Registered(NamedTuple):
     preprocessing: Callable[..., list[Fitted]] | None = None
     """Fits it to columns of concentrations, preprocesses spectra itself, and leaves folds out."""
     of_one_wavelength: bool = False
-    """Whether an estimate is by one wavelength."""
+    """True if an estimate is by one wavelength."""
 
 
 CALIBRATIONS = {

@@ -80,7 +80,7 @@ class OneSubstance:
     series: Series
     calibration: Calibration
     chance: Chance
-    """Whether its levels could be chance."""
+    """Test whether its levels could be chance."""
     level: float = COVERAGE
     """Probability that the sets of unknowns contain the concentration."""
     working: tuple[float, ...] = WORKING
@@ -302,7 +302,7 @@ class OneSubstance:
 
     @property
     def is_sound(self) -> bool:
-        """Whether a method can be used, and neither chance nor the errors give a warning."""
+        """True if a method can be used, and neither chance nor the errors give a warning."""
         found = self.calibration
         return bool(found.verdict.chosen) and not (found.warnings or self.chance.is_likely)
 
@@ -317,7 +317,7 @@ class OneSubstance:
 
     @property
     def is_usable(self) -> bool:
-        """Whether what estimates beats a guess, or is geonode with narrow sets in parts."""
+        """True if what estimates beats a guess, or is geonode with narrow sets in parts."""
         found = self.calibration
         if found.verdict.chosen or found.verdict.counts(found.verdict.by_key(found.method)):
             return True
@@ -434,7 +434,7 @@ def _alternatives(modes: Pairs) -> list[float]:
 def _remark_of_geonode(
     name: str, parts: Pairs, p_value: float, fits: bool, shift: float, unit: str
 ) -> str:
-    """What a reader must know before using the numbers of a spectrum; empty for nothing."""
+    """Warnings about the numbers of a spectrum; empty for none."""
     name = " ".join(name.split())
     name = name if len(name) <= LONGEST_IN_REMARK else f"{name[: LONGEST_IN_REMARK - 1]}…"
     if shift:

@@ -73,7 +73,7 @@ def reported(amount: float, error: float) -> tuple[float, float | None, str]:
 
 
 def _reported_text(one: Estimate, place: int, *, ends: bool) -> str:
-    """What is reported of an amount."""
+    """Reported numbers of an amount."""
     if not one.fits:
         return "-"
     amount, low, high = one.numbers[place]
@@ -138,7 +138,7 @@ def _spectra_used(file: CalibrationFile[Any]) -> tuple[list[str], list[Estimate]
 
 
 def _remarks(file: CalibrationFile[Any], estimates: list[Estimate]) -> list[str]:
-    """What must be known of unknown spectra; a failed control concerns the spectra of its file.
+    """Remarks on unknown spectra; a failed control concerns the spectra of its file.
 
     That of a file with nothing but controls concerns all.
     """
@@ -154,7 +154,7 @@ def _remarks(file: CalibrationFile[Any], estimates: list[Estimate]) -> list[str]
 
 
 def _unknowns(file: CalibrationFile[Any]) -> Table:
-    """What is reported of unknowns first, raw numbers and what else is known of them behind it."""
+    """Table of unknowns: what is reported first, then raw numbers and further facts."""
     names, estimates = _spectra_used(file)
     columns = [Column("file", names), Column("spectrum", [one.name for one in estimates])]
     raw: list[Column] = []

@@ -120,7 +120,7 @@ class SeveralSubstances:
         return facts
 
     def range_remark(self, estimate: Estimate) -> str | None:
-        """Which amounts are beyond those of the samples; None if none is."""
+        """Sentence on amounts beyond those of the samples; None if none is."""
         outside = self.calibration.design.are_outside(np.array([estimate.amounts]))[0]
         names = [self.series.substances[at] for at in np.flatnonzero(outside)]
         is_told = names and estimate.fits
@@ -198,17 +198,17 @@ class SeveralSubstances:
 
     @property
     def is_sound(self) -> bool:
-        """Whether every substance is estimated better than its range says."""
+        """True if every substance is estimated better than by its range."""
         return not self._poor
 
     @property
     def caution(self) -> str:
-        """Which substances not to rely on."""
+        """Sentence on substances not to rely on."""
         return f"do not rely on {listed(self._poor)}: see the verdict" if self._poor else ""
 
     @property
     def is_usable(self) -> bool:
-        """Whether a substance is estimated better than its range says."""
+        """True if a substance is estimated better than by its range."""
         return len(self._poor) < len(self.series.substances)
 
     @property

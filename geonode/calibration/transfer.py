@@ -121,7 +121,7 @@ class Transfer:
         return replace(estimate, sets=[sets], standard_errors=errors)
 
     def sentence(self, unit: str) -> str:
-        """What is corrected, by which standards, and what it is worth."""
+        """Sentence on what is corrected, by which standards, and its worth."""
         by, than = f"by {len(self.known)} standards ({self.file})", compared(self.tried, unit)
         if self.piecewise is None:
             return f"not corrected {by}, as nothing is better{than}"

@@ -99,7 +99,7 @@ class Verdict:
         return next(method for method in self.methods if method.key == key)
 
     def counts(self, method: Method) -> bool:
-        """Whether a method is better than the mean of the other levels.
+        """True if a method is better than the mean of the other levels.
 
         Over decades it must also give the size of most concentrations.
         """
@@ -117,7 +117,7 @@ class Verdict:
         return smaller and own < (1 - EQUAL) * of_guess
 
     def beside_best(self, method: Method) -> str:
-        """Whether the errors of a method can be told from those of the best single one, in words.
+        """Comparison of the errors of a method with those of the best single one, in words.
 
         By Wilcoxon's signed-rank test of their sizes, two-sided.
         """
@@ -190,7 +190,7 @@ class Verdict:
 
 
 def _mean_of_others(levels: np.ndarray) -> np.ndarray:
-    """What is known of every level without a spectrum."""
+    """Estimates of every level without a spectrum."""
     return (levels.sum() - levels) / (len(levels) - 1)
 
 

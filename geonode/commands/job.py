@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from geonode.reading.inspection import Inspection
 
 Shown = Callable[[str, int], AbstractContextManager[Progress]]
-"""What shows the progress of work, by its name and its units, such as `bar`."""
+"""Display of the progress of work, by its name and its units, such as `bar`."""
 
 
 def inspected(parameters: SpectraParameters) -> "Inspection | MixtureInspection":

@@ -118,7 +118,7 @@ class Design:
 
     @property
     def tied(self) -> str:
-        """How one amount follows from the others, so that nothing tells them apart; else empty."""
+        """Sentence on an amount that follows from the others, so that they are tied; else empty."""
         return _tied(self.names, self.amounts)
 
     @property
@@ -208,7 +208,7 @@ def _require_numbers(names: tuple[str, ...], amounts: np.ndarray) -> None:
 
 
 def _tied(names: tuple[str, ...], amounts: np.ndarray) -> str:
-    """How one amount follows from the others; empty if none does."""
+    """Sentence on one amount that follows from the others; empty if none does."""
     if len(names) == 1:
         return ""
     total = amounts.sum(axis=1)

@@ -25,7 +25,7 @@ class MixtureInspection:
     series: Series
     """The samples."""
     found: dict[str, Any]
-    """How the file was understood, and its design, as plain numbers, texts and lists."""
+    """Reading of the file, and its design, as plain numbers, texts and lists."""
 
     @classmethod
     def of(cls, sheet: Sheet, parameters: SpectraParameters) -> "MixtureInspection":

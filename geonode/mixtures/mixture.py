@@ -84,7 +84,7 @@ class MixtureEstimates:
 
     @property
     def fits(self) -> Bool[np.ndarray, "unknown"]:
-        """Whether a spectrum is like those of the samples; else its numbers mean nothing."""
+        """True where a spectrum is like those of the samples; else its numbers mean nothing."""
         return self.misfit <= 1
 
     @property
@@ -108,7 +108,7 @@ class MixtureEstimates:
         return np.stack(ends, axis=2)
 
     def holds(self, true: Amounts) -> Bool[np.ndarray, "unknown"]:
-        """Whether the joint regions hold amounts."""
+        """True where the joint region of a sample contains its amounts."""
         ratios = [
             _ratios(one - parts, covariance).min()
             for one, parts, covariance in zip(true, self.parts, self.covariance, strict=True)
@@ -364,7 +364,7 @@ def _bound(ratios: np.ndarray, design: Design, size: int, level: float) -> float
 def _distinct(
     moved: np.ndarray, likely: np.ndarray, covariance: Covariances, radius: float
 ) -> Bool[np.ndarray, "unknown start"]:
-    """Which likely minima are in no region of one before; the first is the lowest one."""
+    """True for likely minima in no region of one before; the first is the lowest one."""
     apart = moved[:, :, None] - moved[:, None]
     in_region = _ratios(apart, covariance[:, None, None]) <= radius
     kept = likely.copy()

@@ -127,7 +127,7 @@ def axis_columns(header: Sequence[str]) -> range:
 
 
 def axis_leads(header: Sequence[str]) -> bool:
-    """Whether the headers begin with an axis, and end with others."""
+    """True where the headers begin with an axis, and end with others."""
     axis = axis_columns(header)
     return bool(axis) and axis.start == 0 and axis.stop < len(header)
 
