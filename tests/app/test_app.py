@@ -285,7 +285,13 @@ def test_the_command_ends_and_leaves_nothing(end, tmp_path):
     command = [sys.executable, "-m", "geonode.cli", "app", "--no-browser"]
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Jobs in the background of a shell inherit that it is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
         address = process.stdout.readline().strip()
         with urllib.request.urlopen(address, timeout=60) as answer:
