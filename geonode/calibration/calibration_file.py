@@ -192,7 +192,7 @@ class CalibrationFile(Generic[M]):
         return self.correction.applied(*numbers, self.model.level) if self.correction else numbers
 
     def at(self, level: float) -> "CalibrationFile[M]":
-        """The same calibration with sets of another level."""
+        """Copy of the calibration with sets of another level."""
         model: Any = self.model
         return replace(self, model=replace(model, level=level))
 

@@ -53,7 +53,7 @@ class Understood:
     def also(
         self, words: str = "", *, skipped: tuple[str, ...] = (), notes: tuple[str, ...] = ()
     ) -> "Understood":
-        """The same with more words, parts left out and notes."""
+        """Copy with more words, parts left out and notes."""
         return replace(
             self,
             format=f"{self.format}, {words}" if words else self.format,
@@ -174,7 +174,7 @@ class Sheet:
         return found.noted(f"spectra without a {amount} are unknowns: {some_of(left.names)}")
 
     def noted(self, *notes: str) -> "Sheet":
-        """The same spectra with notes for people."""
+        """Copy of the sheet with notes for people."""
         return replace(self, understood=self.understood.also(notes=notes))
 
     def cell_place(self, spectrum: int, wavelength: int) -> str:

@@ -51,7 +51,7 @@ def limit_text(limit: float | None, unit: str) -> str:
 
 
 def working_range_text(model: OneSubstance, precision: float) -> str:
-    """Where the standard error is at most a share of the concentration, in words."""
+    """Sentence on the concentrations whose standard error is at most a share of them."""
     ends = model.precision.working_range(precision)
     place = "nowhere"
     if ends is not None:
