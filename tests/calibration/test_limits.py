@@ -20,7 +20,7 @@ def series(levels, scans):
 
 def line_of(levels, signal):
     """Line of a series whose only wavelength has this signal."""
-    return Line.of(series(levels, [np.full((1, 1), value) for value in signal]), 0)
+    return Line.of(series(levels, [np.full((1, 1), float(value)) for value in signal]), 0)
 
 
 def pls_of(series, components):
