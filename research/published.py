@@ -38,6 +38,7 @@ from stages.paths import DATA, GEODESICS, METRIC, METRICS, PARAMETERS, PIPELINE,
 DAYS = 18
 """Of the publication, for six levels, 601 wavelengths and one member."""
 
+STAGES = [stage for stage in PIPELINE if stage != "calibrate"]  # which the publication lacks
 WALKS = 5  # geodesics by the sequential method
 SIZES = (1, 4, 16)  # members of the ensembles whose scores are compared
 
@@ -81,7 +82,8 @@ def main(
 
 
 def _stage(name: str, folder: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
+    paths = [str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-m", f"stages.{name}"]
     subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
 
@@ -101,9 +103,9 @@ def _run(shape: tuple[int, int, int], device: str, method: str) -> dict[str, Any
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / PARAMETERS).write_text(json.dumps(content))
-        for stage in PIPELINE:
+        for stage in STAGES:
             _stage(stage, folder)
-        records = {stage: _read(folder / RECORDS / f"{stage}.json") for stage in PIPELINE}
+        records = {stage: _read(folder / RECORDS / f"{stage}.json") for stage in STAGES}
         scores, solved = (_read(folder / METRICS / f"{n}.json") for n in ("validate", "geodesics"))
         call, spread = _seconds_per_call(folder), _spread(folder, members)
     seconds = sum(record["seconds"] for record in records.values())
