@@ -2,8 +2,9 @@
 
 `python -m research.published`, in the folder of the project, runs the stages of the preset
 `published` for more and more members, levels and wavelengths, each in a folder of its own, and
-writes published.json. What the file contains already is not run again, so that a call cut short, or
-one on another device, adds to it; `--minutes` begins no further run after them.
+writes published.json and, of seconds over work, published.png. What the file contains already is
+not run again, so that a call cut short, or one on another device, adds to it; `--minutes` begins no
+further run after them.
 
 Members are trained apart: one run of many gives the scores of each alone, and of ensembles of
 disjoint members.
@@ -19,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import altair as alt
 import numpy as np
 import pandas as pd
 import torch
@@ -31,6 +33,7 @@ from geonode.geometry.solved import read_features
 from geonode.learning.path_decoder import PathDecoders
 from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.prediction.model import SpectralModel
+from geonode.report.kit import Figure, level_colours, marks
 from geonode.storage.document import write_json
 from research.published_method import MetricModule, SequentialSolver, published_calls
 from stages.paths import DATA, GEODESICS, METRIC, METRICS, PARAMETERS, PIPELINE, RECORDS
@@ -78,7 +81,27 @@ def main(
         found.append(key | _run(shape, device, method))
         write_json(file, {"runs": found})
     table = pd.json_normalize(found)
+    _growth(table).save_png(out / "published.png")
     typer.echo(table[["device", "members", "levels", "wavelengths", "work", "seconds"]].to_string())
+
+
+def _growth(runs: pd.DataFrame) -> Figure:
+    """Seconds over work, of every device, beside those of the publication."""
+    closed = runs[runs["method"] == "closed_form"][["device", "work", "seconds"]]
+    devices, ends = [*closed["device"].unique()], np.array([1.0, closed["work"].max()])
+    as_published = {"device": ["as published"] * 2, "work": ends, "seconds": DAYS * 86400 * ends}
+    x, y = (
+        alt.X("work", type="quantitative").title("work (as published: 1)").scale(type="log"),
+        alt.Y("seconds", type="quantitative").title("seconds").scale(type="log"),
+    )
+    colour = level_colours("device", [*devices, "as published"], "device")
+    layers = [
+        marks("point", x, y, colour, filled=True, size=70),
+        marks("line", x, y, colour, table="published"),
+    ]
+    chart = alt.layer(*layers).properties(width=520, height=300)
+    tables = {"runs": closed, "published": pd.DataFrame(as_published)}
+    return Figure("growth", "seconds over work", chart, tables)
 
 
 def _stage(name: str, folder: Path) -> None:
