@@ -10,7 +10,6 @@ sqrt(g) x' is compared along the trajectory that v0 leads to on the grid.
 """
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.errors import GeometryError
-from geonode.geometry.field import Field, NetworkField
+from geonode.geometry.field import Field
 from geonode.geometry.grid import Grid, matched
 from geonode.geometry.metric import Metric
 from geonode.geometry.problem import BoundaryValueProblem, Solution
@@ -45,46 +44,48 @@ class GridErrors(NamedTuple):
     symbol: float
 
 
-@dataclass(frozen=True)
-class GridCheck:
-    """Comparison of the grid of a model with float64 calls of its network."""
+def grid_errors(
+    metric: Metric,
+    wavelengths: Float[Tensor, "wavelength"],
+    tolerance: float,
+    model: int,
+    grid: Grid,
+) -> GridErrors:
+    """Compare a grid, as the geodesics will see it, with its network at some random wavelengths.
 
-    metric: Metric  # the metrics of the grids in float64
-    wavelengths: Float[Tensor, "wavelength"]  # charted wavelengths of the columns of the grids
-    tolerance: float  # largest error of ln sqrt(g) and of the Christoffel symbol between nodes
+    Args:
+        metric: the metrics of all models in float64.
+        wavelengths: charted wavelengths of the columns of the grid.
+        tolerance: largest error of ln sqrt(g) and of the Christoffel symbol between nodes.
+        model: index of the metric of the grid.
+        grid: as it is stored.
 
-    def __call__(self, model: int, grid: Grid) -> GridErrors:
-        """Check one grid, as the geodesics will see it, at some random wavelengths.
-
-        Raises:
-            GeometryError: it has too few nodes for the tolerance.
-        """
-        like = self.metric.network.parameters[0]
-        generator = torch.Generator().manual_seed(model)
-        x = 2 * torch.rand(CHECK_POSITIONS, generator=generator, dtype=torch.float64) - 1
-        nodes = matched(grid.positions, like)
-        ends = [
-            a + fraction * (b - a)
-            for a, b in (nodes[:2], nodes[-2:])
-            for fraction in EDGE_FRACTIONS
-        ]
-        x = torch.cat([x.to(like), torch.stack(ends)])
-        columns = torch.randperm(len(self.wavelengths), generator=generator)[:CHECK_WAVELENGTHS]
-        part = grid.at_wavelengths(columns.to(grid.log_sqrt.device)).to(like)
-        w = matched(self.wavelengths, like)[columns.to(like.device)]
-        truth = self.metric[model].with_symbol(x[None], w)
-        pairs = zip(part.lookup(x[None]), truth, strict=True)
-        errors = GridErrors(*(float((found.T - exact[0]).abs().max()) for found, exact in pairs))
-        error = max(errors)
-        if not error <= self.tolerance:
-            # the error of the symbol is of order 3 in the width of a cell
-            enough = math.ceil(len(nodes) * (error / self.tolerance) ** (1 / 3)) + 1
-            raise GeometryError(
-                f"christoffel.resolution: found {len(nodes)}, expected about {enough} or more: "
-                f"between nodes lookups of model {model} are off by up to {error:.1e}, more than "
-                f"christoffel.tolerance, {self.tolerance:g}"
-            )
-        return errors
+    Raises:
+        GeometryError: it has too few nodes for the tolerance.
+    """
+    like = metric.network.parameters[0]
+    generator = torch.Generator().manual_seed(model)
+    x = 2 * torch.rand(CHECK_POSITIONS, generator=generator, dtype=torch.float64) - 1
+    nodes = matched(grid.positions, like)
+    cells = (nodes[:2], nodes[-2:])
+    ends = [a + fraction * (b - a) for a, b in cells for fraction in EDGE_FRACTIONS]
+    x = torch.cat([x.to(like), torch.stack(ends)])
+    columns = torch.randperm(len(wavelengths), generator=generator)[:CHECK_WAVELENGTHS]
+    part = grid.at_wavelengths(columns.to(grid.log_sqrt.device)).to(like)
+    w = matched(wavelengths, like)[columns.to(like.device)]
+    truth = metric[model].with_symbol(x[None], w)
+    pairs = zip(part.lookup(x[None]), truth, strict=True)
+    errors = GridErrors(*(float((found.T - exact[0]).abs().max()) for found, exact in pairs))
+    error = max(errors)
+    if not error <= tolerance:
+        # the error of the symbol is of order 3 in the width of a cell
+        enough = math.ceil(len(nodes) * (error / tolerance) ** (1 / 3)) + 1
+        raise GeometryError(
+            f"christoffel.resolution: found {len(nodes)}, expected about {enough} or more: "
+            f"between nodes lookups of model {model} are off by up to {error:.1e}, more than "
+            f"christoffel.tolerance, {tolerance:g}"
+        )
+    return errors
 
 
 class NetworkErrors(NamedTuple):
@@ -124,7 +125,7 @@ def network_errors(
     pair, column = chosen // len(wavelengths), chosen % len(wavelengths)
     start, end = (problem.stations[index[pair]] for index in (problem.source, problem.target))
     v0 = solution.v0[pair, column]
-    field = NetworkField(metric, matched(wavelengths[column], like))
+    field = Field(metric.at_rows, matched(wavelengths[column], like))
     first, last, given = (matched(part, like) for part in (start, end, v0))
     root_first, root_last = field(torch.stack([first, last], dim=1))[0].exp().unbind(1)
     endpoint = (given * root_first - arc_length(field, first, last)) / root_last

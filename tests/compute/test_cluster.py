@@ -22,7 +22,7 @@ from geonode.config import EngineParameters
 from geonode.errors import EngineError
 from geonode.geometry.solved import Geodesics
 from geonode.geometry.stored import StoredGrids, write_grids
-from geonode.geometry.verification import GridCheck
+from geonode.geometry.verification import grid_errors
 from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_two_out
@@ -99,7 +99,7 @@ def refused(address, folder, match):
 def checked_grids(path, engine):
     metric = LEARNED.metric(CPU)
     source, options = DirectSource(metric, WAVELENGTHS), {"engine": engine, "every": True}
-    options["check"] = GridCheck(metric, WAVELENGTHS, 1.0)
+    options["check"] = partial(grid_errors, metric, WAVELENGTHS, 1.0)
     return write_grids(path, source.grid, nodes(60), LEARNED, SERIES, **options)
 
 

@@ -8,14 +8,14 @@ from geonode.geometry.grid import Grid
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.verification import (
-    GridCheck,
     arc_length,
+    grid_errors,
     network_errors,
 )
 from tests.geometry.closed_forms import (
     KNOWN,
     DirectSource,
-    FormulaField,
+    field_of,
     nodes,
     random_metric,
 )
@@ -103,7 +103,7 @@ ENDS = torch.tensor([1.0, -1.0, 0.9, -0.4, 0.201]).double()
 
 @pytest.mark.parametrize("known", KNOWN)
 def test_lengths_of_known_metrics(known):
-    field = FormulaField([known] * len(STARTS))
+    field = field_of([known] * len(STARTS))
     lengths = known.arc_length(ENDS) - known.arc_length(STARTS)
     torch.testing.assert_close(arc_length(field, STARTS, ENDS), lengths, rtol=0, atol=1e-14)
 
@@ -120,7 +120,7 @@ def grid():
 
 
 def check_grid(grid, model=0, tolerance=1.0, wavelengths=MANY):
-    return GridCheck(SHARP, wavelengths, tolerance)(model, grid)
+    return grid_errors(SHARP, wavelengths, tolerance, model, grid)
 
 
 def test_an_exact_grid_has_the_errors_of_its_lookup_only(grid):

@@ -56,9 +56,8 @@ class ClosedForm:
         )
         # Richardson extrapolation: halving a grid divides its error, of order 4, by 16
         residual = (on_fine - final) + (on_fine - on_coarse) / 15
-        once = torch.ones_like(v0, dtype=torch.int64)
-        reached = converged(v0, residual, tolerance)
-        return Solution(v0, residual, reached, 0 * once, EVALUATIONS * once)
+        evaluations = torch.full_like(v0, EVALUATIONS, dtype=torch.int64)
+        return Solution(v0, residual, converged(v0, residual, tolerance), evaluations)
 
     def stations(
         self, positions: Float[Tensor, "station"], wavelengths: Float[Tensor, "wavelength"]

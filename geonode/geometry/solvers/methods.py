@@ -9,48 +9,38 @@ from dataclasses import fields
 from functools import partial
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from geonode.config import GeodesicsParameters
-from geonode.geometry.field import GridField
+from geonode.geometry.field import Field
 from geonode.geometry.problem import BoundaryValueProblem, Solution
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.solvers.initial_value import DormandPrince, Integrator, RungeKutta
+from geonode.geometry.solvers.initial_value import Integrator, dormand_prince, runge_kutta
 from geonode.geometry.solvers.shooting import shoot
 
 BoundaryValueSolver = Callable[[ClosedForm, BoundaryValueProblem, GeodesicsParameters], Solution]
 
 
-def rows_of(
-    closed_form: ClosedForm, problem: BoundaryValueProblem
-) -> tuple[GridField, Float[Tensor, "row"], Float[Tensor, "row"]]:
-    """Field, start and end of every row of a problem, wavelengths fastest."""
-    grid = closed_form.grid
-    pairs, width = len(problem.source), grid.log_sqrt.shape[1]
-    columns = torch.arange(width, device=grid.positions.device).repeat(pairs)
-    start, end = (
-        problem.stations[index].repeat_interleave(width)
-        for index in (problem.source, problem.target)
-    )
-    return GridField(grid, columns), start, end
-
-
-def _shoot(
+def _by_shooting(
     integrator: Callable[[GeodesicsParameters], Integrator],
     closed_form: ClosedForm,
     problem: BoundaryValueProblem,
     parameters: GeodesicsParameters,
 ) -> Solution:
-    rows = rows_of(closed_form, problem)
-    found = shoot(*rows, integrator(parameters), parameters.tolerance)
-    pairs = len(problem.source)
-    return Solution(*(getattr(found, part.name).reshape(pairs, -1) for part in fields(found)))
+    grid, pairs = closed_form.grid, len(problem.source)
+    width = grid.log_sqrt.shape[1]
+    field = Field(grid.lookup, torch.arange(width, device=grid.positions.device).repeat(pairs))
+    ends = [
+        problem.stations[at].repeat_interleave(width) for at in (problem.source, problem.target)
+    ]
+    found = shoot(field, *ends, integrator(parameters), parameters.tolerance)
+    return Solution(*(getattr(found, part.name).reshape(pairs, width) for part in fields(found)))
 
 
 SOLVERS: dict[str, BoundaryValueSolver] = {
     "closed_form": lambda closed_form, problem, block: closed_form.solve(problem, block.tolerance),
-    "newton": partial(_shoot, lambda block: RungeKutta(block.steps)),
+    "newton": partial(_by_shooting, lambda block: partial(runge_kutta, steps=block.steps)),
     # A tenth of the tolerance is left to a step: the residual does not see what it misses.
-    "dopri5": partial(_shoot, lambda block: DormandPrince(block.tolerance / 10)),
+    "dopri5": partial(
+        _by_shooting, lambda block: partial(dormand_prince, tolerance=block.tolerance / 10)
+    ),
 }

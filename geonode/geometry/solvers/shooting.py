@@ -46,8 +46,8 @@ def shoot(
     """
     with torch.no_grad():
         v0, residual = _guess(field, start, end), torch.full_like(start, torch.nan)
-        shots, arrived = torch.zeros(2, len(start), dtype=torch.int64, device=start.device)
-        evaluations = torch.full_like(shots, 1 + len(GUESS))
+        arrived = torch.zeros(len(start), dtype=torch.int64, device=start.device)
+        evaluations = torch.full_like(arrived, 1 + len(GUESS))
         rows = torch.arange(len(start), device=start.device)
         change = torch.zeros_like(start)
         for _ in range(CORRECTIONS + 1):
@@ -55,20 +55,13 @@ def shoot(
             arrival = integrator(field[rows], start[rows], v0[rows])
             miss = arrival.position - end[rows]
             residual[rows] = miss
-            shots[rows] += 1
             evaluations[rows] += arrival.evaluations
             arrived[rows] = torch.where(miss.abs() <= tolerance, arrived[rows] + 1, 0)
             running = (arrived[rows] < PATIENCE) & torch.isfinite(miss)
             rows, change = rows[running], (-miss / arrival.sensitivity)[running]
             if not len(rows):
                 break
-    return Solution(
-        v0=v0,
-        residual=residual,
-        converged=converged(v0, residual, tolerance),
-        iterations=shots - 1,
-        evaluations=evaluations,
-    )
+    return Solution(v0, residual, converged(v0, residual, tolerance), evaluations)
 
 
 def _guess(field: Field, start: Tensor, end: Tensor) -> Tensor:

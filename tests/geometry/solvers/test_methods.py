@@ -13,9 +13,9 @@ from research.peer_solvers import collocate
 from tests.geometry.closed_forms import (
     RECIPROCAL,
     DirectSource,
-    FormulaField,
     constant,
     exponential,
+    field_of,
     grid_of,
     nodes,
     random_metric,
@@ -53,7 +53,6 @@ def test_velocities_are_those_of_the_closed_form(name):
     assert solution.converged.all()
     assert solution.residual.abs().max() <= 1e-6
     assert (solution.evaluations > (1 if name == "closed_form" else 40)).all()
-    assert (solution.iterations > 0).any() == (name != "closed_form")
     shape = (len(PROBLEM.source), len(METRICS))
     assert {getattr(solution, part).shape for part in PARTS} == {shape}
 
@@ -99,13 +98,13 @@ def test_rows_that_are_not_finite_do_not_disturb_the_others(name):
     for part in PARTS:
         assert torch.equal(getattr(found, part)[:, good], getattr(alone, part)[:, good])
     assert not found.converged[:, 2].any()
-    assert (found.iterations[:, 2] == 0).all()
+    assert (found.evaluations[:, 2] <= 4 + 4 * 8 + 2).all()  # of one shot
 
 
 def test_the_closed_form_is_what_scipy_finds_by_collocation():
     known = [exponential(0.7), RECIPROCAL, exponential(-1.5)]
     start, end = torch.tensor([[-0.8, 0.7, -0.9], [0.9, -0.6, 0.4]]).double()
-    found, asked = collocate(FormulaField(known), start, end, 1e-9)
+    found, asked = collocate(field_of(known), start, end, 1e-9)
     closed_form = ClosedForm(grid_of(known, nodes(2000)))
     for column, ends in enumerate(zip(start, end, strict=True)):
         stations = torch.stack(sorted(ends))
@@ -113,5 +112,5 @@ def test_the_closed_form_is_what_scipy_finds_by_collocation():
         v0 = solved.v0[0 if ends[0] < ends[1] else 1, column]
         assert abs(found[column] - v0) <= 1e-7
     assert asked > 100
-    steep = FormulaField([exponential(30.0)])
+    steep = field_of([exponential(30.0)])
     assert collocate(steep, start[:1], end[:1], 1e-6)[0].isnan().all()

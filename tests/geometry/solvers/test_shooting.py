@@ -1,50 +1,29 @@
 """How first velocities are corrected."""
 
-from dataclasses import dataclass
-
 import pytest
 import torch
 
-from geonode.geometry.field import GridField
-from geonode.geometry.problem import BoundaryValueProblem
+from geonode.geometry.field import Field
 from geonode.geometry.solvers import shooting
-from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.solvers.initial_value import Arrival, RungeKutta
-from geonode.geometry.solvers.methods import rows_of
+from geonode.geometry.solvers.initial_value import Arrival
 from geonode.geometry.solvers.shooting import shoot
-from tests.geometry.closed_forms import RECIPROCAL, FormulaField, exponential, grid_of, nodes
-from tests.geometry.solvers.test_initial_value import METRICS, START
-
-
-@dataclass(frozen=True)
-class Counting:
-    """A field that counts the positions asked of every row."""
-
-    field: GridField
-    index: torch.Tensor
-    counts: torch.Tensor
-
-    def __call__(self, positions):
-        self.counts.index_add_(0, self.index, torch.full_like(self.index, positions.shape[1]))
-        return self.field(positions)
-
-    def __getitem__(self, rows):
-        return Counting(self.field[rows], self.index[rows], self.counts)
+from tests.geometry.closed_forms import RECIPROCAL, exponential, field_of
+from tests.geometry.solvers.test_initial_value import METRICS, START, rk4
 
 
 @pytest.mark.parametrize("steps", [25, 49])
 def test_rows_stop_after_arriving_twice_and_cost_no_more(steps):
-    closed_form = ClosedForm(grid_of((*METRICS[:2], exponential(-1.0), RECIPROCAL), nodes(1000)))
-    stations = torch.tensor([-0.9, -0.5, 0.1, 0.6]).double()
-    whole, start, end = rows_of(closed_form, BoundaryValueProblem.all_pairs(stations))
-    counts = torch.zeros(len(start), dtype=torch.int64)
-    field = Counting(whole, torch.arange(len(start)), counts)
-    found = shoot(field, start, end, RungeKutta(steps), 1e-6)
+    known, counts = field_of((*METRICS[:2], exponential(-1.0), RECIPROCAL)), torch.zeros(4).long()
+
+    def counted(positions, which):
+        counts.index_add_(0, which, torch.full_like(which, positions.shape[1]))
+        return known.geometry(positions, which)
+
+    start, end = torch.tensor([[-0.9, -0.9, 0.6, 0.1], [0.6, 0.1, -0.9, -0.5]]).double()
+    found = shoot(Field(counted, known.which), start, end, rk4(steps), 1e-6)
     assert torch.equal(found.evaluations, counts)
-    flat = whole.columns == 0  # constant: the guess is exact
-    assert (found.iterations[flat] == 1).all()
-    assert (found.evaluations[flat] == 4 + 2 * (4 * steps + 2)).all()
-    assert found.iterations.max() >= 2
+    assert found.evaluations[0] == 4 + 2 * (4 * steps + 2)  # constant: the guess is exact
+    assert found.evaluations.max() >= 4 + 3 * (4 * steps + 2)
 
 
 def test_only_successive_arrivals_count():
@@ -55,15 +34,15 @@ def test_only_successive_arrivals_count():
         return Arrival(start + next(misses), torch.ones_like(start), torch.ones(1).long())
 
     at = START[:1]
-    found = shoot(FormulaField(METRICS[:1]), at, at, integrator, 1e-6)
-    assert found.iterations.tolist() == [3]
+    found = shoot(field_of(METRICS[:1]), at, at, integrator, 1e-6)
+    assert found.evaluations.tolist() == [4 + 4]
 
 
 def test_a_budget_that_is_too_small_is_told(monkeypatch):
     start, end = torch.tensor([[-0.8, -0.8], [0.8, 0.8]]).double()
-    field = FormulaField([exponential(-1.9), exponential(0.1)])
+    field = field_of([exponential(-1.9), exponential(0.1)])
     monkeypatch.setattr(shooting, "CORRECTIONS", 1)
-    found = shoot(field, start, end, RungeKutta(100), 1e-7)
+    found = shoot(field, start, end, rk4(100), 1e-7)
     assert found.converged.tolist() == [False, True]
-    assert found.iterations.tolist() == [1, 1]
-    assert torch.equal(found.residual, RungeKutta(100)(field, start, found.v0).position - end)
+    assert found.evaluations.tolist() == [4 + 2 * 402] * 2
+    assert torch.equal(found.residual, rk4(100)(field, start, found.v0).position - end)
