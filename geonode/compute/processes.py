@@ -100,7 +100,7 @@ class Processes(Engine):
         """Run every tile, see `Engine`; a single one in this process."""
         processes = min(cores or 1, len(tiles))
         if processes <= 1:
-            LOCAL.work(recipe, tiles, take, report, cores)
+            super().work(recipe, tiles, take, report, cores)
             return
         module = getattr(recipe, "func", recipe).__module__
         with _pool(recipe, module, processes, report) as submit:

@@ -12,8 +12,6 @@ from geonode.config import PrecisionParameters
 from geonode.errors import DeviceError
 from geonode.machine import processor_and_versions, usable_cores
 
-DEFAULT = PrecisionParameters(training="float32", geometry="auto")
-
 # Rows of all networks of a batch: few enough for the cache of a CPU, enough to keep an accelerator
 # busy.
 CPU_BATCH_ROWS = 3_000
@@ -79,10 +77,11 @@ class Present:
 
 def present() -> list[Present]:
     """Devices of this machine, with every GPU; all but maps use the first one only."""
-    taken, found = choose("auto", DEFAULT)["device"], []
+    default, found = PrecisionParameters(), []
+    taken = choose("auto", default)["device"]
     for kind in get_args(DeviceKind):
         try:
-            about = choose(kind, DEFAULT)
+            about = choose(kind, default)
         except DeviceError:
             continue
         cards: list[tuple[str, int | None]] = [(about["name"], None)]
