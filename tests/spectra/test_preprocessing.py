@@ -63,7 +63,7 @@ def test_what_is_no_percent_is_refused(step, most, wrong):
         own = [0, "abc".index(name)]
         said = f"found '{name}' from {values}, expected per cent, above 0 and at most {most}, "
         with pytest.raises(SpectraError, match=said):
-            steps(step).require(AXIS[:2], spectra[own], ["a", name])
+            steps(step).transform(AXIS[:2], spectra[own], ["a", name])
 
 
 def baseline(spectrum, smoothness, asymmetry):
@@ -137,7 +137,7 @@ def test_what_a_step_cannot_do_is_refused():
     flat = np.vstack([SPECTRA[:1], np.full((1, len(AXIS)), 0.1)])
     assert np.isnan(steps("snv").transform(AXIS, flat)).all(axis=1).tolist() == [False, True]
     with pytest.raises(SpectraError, match="found 'b' flat"):
-        steps("snv").require(AXIS, flat, ["a", "b"])
+        steps("snv").transform(AXIS, flat, ["a", "b"])
 
 
 @pytest.mark.parametrize(
