@@ -29,10 +29,10 @@ def _by_shooting(
     grid, pairs = closed_form.grid, len(problem.source)
     width = grid.log_sqrt.shape[1]
     field = Field(grid.lookup, torch.arange(width, device=grid.positions.device).repeat(pairs))
-    ends = [
+    start, end = (
         problem.stations[at].repeat_interleave(width) for at in (problem.source, problem.target)
-    ]
-    found = shoot(field, *ends, integrator(parameters), parameters.tolerance)
+    )
+    found = shoot(field, start, end, integrator(parameters), parameters.tolerance)
     return Solution(*(getattr(found, part.name).reshape(pairs, width) for part in fields(found)))
 
 
