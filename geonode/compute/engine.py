@@ -86,3 +86,8 @@ class Engine:
 
 
 LOCAL = Engine(None)
+
+
+def itself(value: Tile) -> Tile:
+    """The value itself; `partial(itself, function)` is the recipe of a function."""
+    return value

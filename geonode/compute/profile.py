@@ -44,22 +44,18 @@ class Profile:
 def profile_of(place: torch.device) -> Profile:
     """Profile of a device."""
     cpu, cuda = (place.type == kind for kind in ("cpu", "cuda"))
-    cores = usable_cores()
+    cores, memory_mb = usable_cores(), CPU_MEMORY_MB if cpu else UNIFIED_MEMORY_MB
+    if cuda:
+        card = torch.cuda.get_device_properties(place.index or 0)
+        memory_mb = int(CARD_SHARE * card.total_memory / 1e6)
     return Profile(
         batch_rows=CPU_BATCH_ROWS if cpu else ACCELERATOR_BATCH_ROWS,
         batches=cores if cpu else 1,
         tiles=cores if cpu else CARD_TILES if cuda else 1,
-        memory_mb=_memory_mb(place),
+        memory_mb=memory_mb,
         captured=cuda,
         kernels=usable(place),
     )
-
-
-def _memory_mb(place: torch.device) -> int:
-    if place.type == "cuda":
-        card = torch.cuda.get_device_properties(place.index or 0)
-        return int(CARD_SHARE * card.total_memory / 1e6)
-    return CPU_MEMORY_MB if place.type == "cpu" else UNIFIED_MEMORY_MB
 
 
 @dataclass(frozen=True)
