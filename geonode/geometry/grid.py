@@ -46,11 +46,9 @@ class Grid:
         cells = self._cells(positions, columns)
         return _cubic(self.log_sqrt, self.symbol, *cells), _cubic(self.symbol, self.bend, *cells)
 
-    def log_sqrt_at(
-        self, positions: Float[Tensor, "#row point"]
-    ) -> Float[Tensor, "wavelength point"]:
+    def log_sqrt_at(self, positions: Float[Tensor, "point"]) -> Float[Tensor, "point wavelength"]:
         """Ln sqrt(g) of `lookup` at every wavelength."""
-        return _cubic(self.log_sqrt, self.symbol, *self._cells(positions, None))
+        return _cubic(self.log_sqrt, self.symbol, *self._cells(positions[None], None)).T
 
     def _cells(self, positions: Tensor, columns: Tensor | None) -> tuple[Tensor, ...]:
         """Cell of every point, the column that its row reads, width of the cell, place in it."""
