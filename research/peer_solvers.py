@@ -17,7 +17,7 @@ from torchdiffeq import odeint
 
 from geonode.geometry.field import Field
 from geonode.geometry.metric import FLOOR, Metric
-from geonode.geometry.solvers.shooting import GUESS
+from geonode.geometry.solvers.methods import GUESS
 from geonode.geometry.verification import arc_length
 
 SHOTS = 8
@@ -152,7 +152,7 @@ def shoot(
 ) -> Float[Tensor, "row"]:
     """First velocities from start to end, by Newton's method with the exact sensitivity.
 
-    Guess and sensitivity are those of `geonode.geometry.solvers.shooting`. Half the error is left
+    Guess and sensitivity are those of `geonode.geometry.solvers.methods`. Half the error is left
     to the integrator. A row that has arrived is not shot again. The error is the largest |x(1) -
     target| in chart units.
     """

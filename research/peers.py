@@ -28,7 +28,7 @@ from geonode.compute.device import resolve
 from geonode.compute.threads import one_thread
 from geonode.config import Parameters
 from geonode.geometry.chebyshev import ChebyshevSource
-from geonode.geometry.field import NetworkField
+from geonode.geometry.field import Field
 from geonode.geometry.grid import uniform_nodes
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import Metric
@@ -91,7 +91,7 @@ class Case:
             for index in (problem.source, problem.target)
         )
         every = w.repeat(len(problem.source))
-        rows = Rows(NetworkField(metric, every), every, *ends)
+        rows = Rows(Field(metric.at_rows, every), every, *ends)
         return cls(in_jax(metric), by_grid, by_quadrature, rows, *truth(rows))
 
     def error(self, v0: Float[Tensor, "part"], share: int = 1) -> float:

@@ -8,6 +8,8 @@ from stages.paths import CHRISTOFFEL, DEVICE, METRIC, SHARED, SPECTRA
 @stage("christoffel", also=("preset", "engine", "memory_mb"))
 def app(parameters: Parameters) -> str:
     """Evaluate Christoffel symbols and ln sqrt(g) on the grid, and check them in float64."""
+    from functools import partial
+
     import torch
 
     from geonode.compute.device import Device
@@ -16,7 +18,7 @@ def app(parameters: Parameters) -> str:
     from geonode.geometry.grid import uniform_nodes
     from geonode.geometry.learned import LearnedMetrics
     from geonode.geometry.stored import write_grids
-    from geonode.geometry.verification import GridCheck
+    from geonode.geometry.verification import grid_errors
     from geonode.spectra.series import read_series
     from geonode.storage.lineage import consistent_artifacts
 
@@ -41,7 +43,7 @@ def app(parameters: Parameters) -> str:
             learned,
             series,
             every=every,
-            check=GridCheck(metric, wavelengths, block.tolerance),
+            check=partial(grid_errors, metric, wavelengths, block.tolerance),
             report=report,
             engine=engine,
             made_from=made_from,

@@ -181,7 +181,7 @@ class CalibrationFile(Generic[M]):
         axis = self.series.axis
         spectra = real_array(spectra, "spectra", unknown=None, wavelength=len(axis))
         names = [str(place) for place in range(len(spectra))]
-        values = self.series.preprocessing.require(axis, spectra, names)
+        values = self.series.preprocessing.transform(axis, spectra, names)
         if self.correction:
             values = self.correction.spectra(values)
         amounts, ends = self.model.estimate(values)

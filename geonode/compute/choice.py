@@ -43,7 +43,8 @@ def choose(device: str, precision: PrecisionParameters) -> dict[str, str]:
         )
     if training == "tf32" and kind != "cuda":
         raise DeviceError(f"device {kind} has no tf32: set precision.training to float32")
-    return {"device": kind, "name": _name(kind), "training": training, "geometry": geometry}
+    name = (first_card() if kind == "cuda" else None) or processor()
+    return {"device": kind, "name": name, "training": training, "geometry": geometry}
 
 
 def require(kind: str) -> None:
@@ -68,10 +69,6 @@ def _is_present(kind: str) -> bool:
 
         return torch.backends.mps.is_available()
     return kind == "cpu"
-
-
-def _name(kind: str) -> str:
-    return (first_card() if kind == "cuda" else None) or processor()
 
 
 def first_card() -> str | None:

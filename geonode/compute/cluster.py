@@ -26,7 +26,7 @@ from distributed.comm import connect
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
 
-from geonode.compute.engine import Engine, Found, Recipe, Tile
+from geonode.compute.engine import Engine, Found, Recipe, Tile, itself
 from geonode.compute.threads import one_thread
 from geonode.errors import EngineError
 from geonode.progress import Progress, silent
@@ -124,7 +124,7 @@ class Cluster(Engine):
         """Run every tile, see `Engine`; a tile whose worker dies is run again."""
         session = Session(uuid4().hex, Path.cwd(), self._mark, self._versions)
         # Submitted as a task, as the cluster recomputes lost tasks but not lost scattered data.
-        given = self._client.submit(_given, recipe, pure=False)
+        given = self._client.submit(itself, recipe, pure=False)
         left, begun = iter(enumerate(tiles)), deque[Future]()
         with self._client.as_current():
             try:
@@ -269,7 +269,3 @@ def _on_worker(session: Session, recipe: Recipe[Any, Any], tile: Any) -> tuple[A
             _RECIPES[session.token] = recipe()
         found = _RECIPES[session.token](tile, count)
     return found, units
-
-
-def _given(recipe: Recipe[Any, Any]) -> Recipe[Any, Any]:
-    return recipe

@@ -1,4 +1,4 @@
-"""Protocol of engines, and the one that runs tiles in this process.
+"""The engine that runs tiles in this process; those of other processes are derived from it.
 
 A tile is an independent part of the work, such as the index of a grid, or models to train. A recipe
 returns the function of a tile. It is called once in every working process, which opens the common
@@ -6,7 +6,6 @@ inputs there instead of receiving them. Large results are not returned either: a
 part of an artifact and returns a summary.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -33,16 +32,15 @@ Open = Callable[[], Shaped[np.ndarray, "..."]]
 """Function that opens an array in the process that calls it."""
 
 
-class Engine(ABC):
-    """Runs tiles.
+class Engine:
+    """Runs tiles in this process, in threads if there are several cores.
 
-    Arrays are shared by files in the folder `scratch`; None: all tiles run in this process.
+    Other processes share arrays by files in the folder `scratch`; None: there are no others.
     """
 
     def __init__(self, scratch: Path | None) -> None:
         self.scratch = scratch
 
-    @abstractmethod
     def work(
         self,
         recipe: Recipe[Tile, Found],
@@ -68,28 +66,6 @@ class Engine(ABC):
             EngineError: the tiles cannot be run.
             Exception: raised by a tile or by `take`; of several tiles, by the first.
         """
-
-    def shared(self, array: Shaped[np.ndarray, "..."]) -> Open:
-        """Small handle of an array for recipes: a file that every process maps into its memory."""
-        if self.scratch is None:
-            return lambda: array
-        path = self.scratch / f"{uuid4().hex}.npy"
-        np.save(path, array, allow_pickle=False)
-        return partial(np.load, path, mmap_mode="r", allow_pickle=False)
-
-
-class Local(Engine):
-    """Engine that runs tiles in this process, in threads if there are several cores."""
-
-    def work(
-        self,
-        recipe: Recipe[Tile, Found],
-        tiles: Sequence[Tile],
-        take: Callable[[Tile, Found], object],
-        report: Progress = silent,
-        cores: int | None = None,
-    ) -> None:
-        """Run every tile; see `Engine`."""
         work = recipe()
         if cores is None:
             for tile in tiles:
@@ -100,5 +76,18 @@ class Local(Engine):
             for tile, found in zip(tiles, results, strict=True):
                 take(tile, found)
 
+    def shared(self, array: Shaped[np.ndarray, "..."]) -> Open:
+        """Small handle of an array for recipes: a file that every process maps into its memory."""
+        if self.scratch is None:
+            return lambda: array
+        path = self.scratch / f"{uuid4().hex}.npy"
+        np.save(path, array, allow_pickle=False)
+        return partial(np.load, path, mmap_mode="r", allow_pickle=False)
 
-LOCAL = Local(None)
+
+LOCAL = Engine(None)
+
+
+def itself(value: Tile) -> Tile:
+    """The value itself; `partial(itself, function)` is the recipe of a function."""
+    return value

@@ -15,9 +15,9 @@ from multiprocessing.connection import Connection
 from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, TypeVar
+from typing import Any
 
-from geonode.compute.engine import LOCAL, Engine, Found, Recipe, Tile
+from geonode.compute.engine import LOCAL, Engine, Found, Recipe, Tile, itself
 from geonode.config import EngineParameters
 from geonode.errors import EngineError, remedy
 from geonode.machine import usable_cores
@@ -28,8 +28,6 @@ from geonode.usage import WORKERS
 
 MOST_ON_ACCELERATOR = 12
 """Processes that share an accelerator: each keeps about half a gigabyte of it for itself."""
-
-Task = TypeVar("Task")
 
 
 def processes_for(jobs: int, device: str) -> int:
@@ -55,11 +53,11 @@ def import_early(module: str) -> None:
 
 
 def finished(
-    work: Callable[[Task, Progress], Found],
-    jobs: Iterable[Task],
+    work: Callable[[Tile, Progress], Found],
+    jobs: Iterable[Tile],
     processes: int,
     report: Progress,
-) -> Iterator[tuple[Task, Found]]:
+) -> Iterator[tuple[Tile, Found]]:
     """Yield every job with its result, in the order in which they finish.
 
     Args:
@@ -76,8 +74,8 @@ def finished(
         for job in jobs:
             yield job, work(job, report)
         return
-    with _pool(partial(_itself, work), work.__module__, processes, report) as submit:
-        running: dict[Future[Found], Task] = {}
+    with _pool(partial(itself, work), work.__module__, processes, report) as submit:
+        running: dict[Future[Found], Tile] = {}
         for job in jobs:
             running[submit(job)] = job
             for future in [one for one in running if one.done()]:
@@ -100,7 +98,7 @@ class Processes(Engine):
         """Run every tile, see `Engine`; a single one in this process."""
         processes = min(cores or 1, len(tiles))
         if processes <= 1:
-            LOCAL.work(recipe, tiles, take, report, cores)
+            super().work(recipe, tiles, take, report, cores)
             return
         module = getattr(recipe, "func", recipe).__module__
         with _pool(recipe, module, processes, report) as submit:
@@ -237,7 +235,3 @@ def _end_with_parent() -> None:
 
 def _work(job: Any) -> Any:
     return _WORK[0](job)
-
-
-def _itself(work: Callable[[Task, Progress], Found]) -> Callable[[Task, Progress], Found]:
-    return work

@@ -12,8 +12,6 @@ from geonode.config import PrecisionParameters
 from geonode.errors import DeviceError
 from geonode.machine import processor_and_versions, usable_cores
 
-DEFAULT = PrecisionParameters(training="float32", geometry="auto")
-
 # Rows of all networks of a batch: few enough for the cache of a CPU, enough to keep an accelerator
 # busy.
 CPU_BATCH_ROWS = 3_000
@@ -46,22 +44,18 @@ class Profile:
 def profile_of(place: torch.device) -> Profile:
     """Profile of a device."""
     cpu, cuda = (place.type == kind for kind in ("cpu", "cuda"))
-    cores = usable_cores()
+    cores, memory_mb = usable_cores(), CPU_MEMORY_MB if cpu else UNIFIED_MEMORY_MB
+    if cuda:
+        card = torch.cuda.get_device_properties(place.index or 0)
+        memory_mb = int(CARD_SHARE * card.total_memory / 1e6)
     return Profile(
         batch_rows=CPU_BATCH_ROWS if cpu else ACCELERATOR_BATCH_ROWS,
         batches=cores if cpu else 1,
         tiles=cores if cpu else CARD_TILES if cuda else 1,
-        memory_mb=_memory_mb(place),
+        memory_mb=memory_mb,
         captured=cuda,
         kernels=usable(place),
     )
-
-
-def _memory_mb(place: torch.device) -> int:
-    if place.type == "cuda":
-        card = torch.cuda.get_device_properties(place.index or 0)
-        return int(CARD_SHARE * card.total_memory / 1e6)
-    return CPU_MEMORY_MB if place.type == "cpu" else UNIFIED_MEMORY_MB
 
 
 @dataclass(frozen=True)
@@ -79,10 +73,11 @@ class Present:
 
 def present() -> list[Present]:
     """Devices of this machine, with every GPU; all but maps use the first one only."""
-    taken, found = choose("auto", DEFAULT)["device"], []
+    default, found = PrecisionParameters(), []
+    taken = choose("auto", default)["device"]
     for kind in get_args(DeviceKind):
         try:
-            about = choose(kind, DEFAULT)
+            about = choose(kind, default)
         except DeviceError:
             continue
         cards: list[tuple[str, int | None]] = [(about["name"], None)]

@@ -111,7 +111,7 @@ def own_values(series: Series, spectra: Spectra) -> Float[np.ndarray, "spectrum 
         SpectraError: naming a spectrum that is too flat for a step.
     """
     values = interpolated(spectra.axis, spectra.values, series.axis)
-    return series.preprocessing.require(series.axis, values, spectra.names)
+    return series.preprocessing.transform(series.axis, values, spectra.names)
 
 
 def require_resolution(model: CalibrationModel, axis: Float[np.ndarray, "measured"]) -> None:

@@ -13,7 +13,6 @@ followed by a check at random points.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from jaxtyping import Float
@@ -30,7 +29,6 @@ RANDOM_POINTS = 8  # in each direction
 SLACK = 10
 TOLERANCE = 3e-10  # of trailing coefficients
 LARGEST_DEGREE = 2048  # of a metric that is not refused as too sharp
-KEPT = 16  # matrices that are kept for the next metric of the same degrees
 
 
 @dataclass(frozen=True)
@@ -137,11 +135,10 @@ def polynomials(points: Float[Tensor, "point"], count: int) -> Float[Tensor, "po
     return torch.cos(orders * torch.arccos(points.clamp(-1, 1))[:, None])
 
 
-@lru_cache(maxsize=KEPT)
 def differentiation(
     count: int, device: torch.device, dtype: torch.dtype
 ) -> Float[Tensor, "degree degree"]:
-    """Matrix from the coefficients of a series to those of its derivative, not to be written to.
+    """Matrix from the coefficients of a series to those of its derivative.
 
     T_n' is 2 n times the sum of the T_k with k < n and n - k odd, T_0 by half (J. C. Mason and
     D. C. Handscomb, Chebyshev Polynomials, 2003, section 2.4.5).
@@ -152,7 +149,6 @@ def differentiation(
     return matrix
 
 
-@lru_cache(maxsize=KEPT)
 def _points(count: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Chebyshev points of the first kind and the matrix from values there to coefficients."""
     orders = torch.arange(count, device=device, dtype=dtype)
@@ -162,7 +158,6 @@ def _points(count: int, device: torch.device, dtype: torch.dtype) -> tuple[Tenso
     return torch.cos(angles), matrix
 
 
-@lru_cache(maxsize=KEPT)
 def _check(
     axis: int, count: int, device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:

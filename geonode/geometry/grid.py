@@ -7,7 +7,6 @@ Hermite interpolation.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -45,15 +44,14 @@ class Grid:
             columns: wavelength, by index, that every row reads; None: row after row the next one.
         """
         cells = self._cells(positions, columns)
-        return cells.cubic(self.log_sqrt, self.symbol), cells.cubic(self.symbol, self.bend)
+        return _cubic(self.log_sqrt, self.symbol, *cells), _cubic(self.symbol, self.bend, *cells)
 
-    def log_sqrt_at(
-        self, positions: Float[Tensor, "#row point"]
-    ) -> Float[Tensor, "wavelength point"]:
+    def log_sqrt_at(self, positions: Float[Tensor, "point"]) -> Float[Tensor, "point wavelength"]:
         """Ln sqrt(g) of `lookup` at every wavelength."""
-        return self._cells(positions, None).cubic(self.log_sqrt, self.symbol)
+        return _cubic(self.log_sqrt, self.symbol, *self._cells(positions[None], None)).T
 
-    def _cells(self, positions: Tensor, columns: Tensor | None) -> "_Cells":
+    def _cells(self, positions: Tensor, columns: Tensor | None) -> tuple[Tensor, ...]:
+        """Cell of every point, the column that its row reads, width of the cell, place in it."""
         nodes = self.positions
         if columns is None:
             columns = torch.arange(self.log_sqrt.shape[1], device=nodes.device)
@@ -61,7 +59,7 @@ class Grid:
         cell = torch.searchsorted(nodes, inside.contiguous(), right=True) - 1
         cell = cell.clamp(0, len(nodes) - 2)
         width = nodes[cell + 1] - nodes[cell]
-        return _Cells(cell, columns[:, None], width, (inside - nodes[cell]) / width)
+        return cell, columns[:, None], width, (inside - nodes[cell]) / width
 
     def at_wavelengths(self, columns: Int[Tensor, "chosen"] | slice) -> "Grid":
         """The grid of some of the wavelengths, by index."""
@@ -73,26 +71,14 @@ class Grid:
         return Grid(*(matched(part, like) for part in parts))
 
 
-class _Cells(NamedTuple):
-    """Cells of the nodes in which points lie."""
-
-    cell: Int[Tensor, "#row point"]
-    """Index of the first node."""
-    columns: Int[Tensor, "row 1"]  # wavelengths that are read
-    width: Float[Tensor, "#row point"]
-    """Distance from the first node to the second."""
-    fraction: Float[Tensor, "#row point"]
-    """Place of the point in the cell."""
-
-    def cubic(
-        self, values: Float[Tensor, "node wavelength"], slopes: Float[Tensor, "node wavelength"]
-    ) -> Float[Tensor, "row point"]:
-        """The cubic Hermite interpolant of two tables, in a form exact at both ends."""
-        low, high = (values[self.cell + end, self.columns] for end in (0, 1))
-        rise = high - low
-        start, end = (slopes[self.cell + end, self.columns] * self.width - rise for end in (0, 1))
-        t = self.fraction
-        return low + t * (rise + (1 - t) * (start - t * (start + end)))
+def _cubic(
+    values: Tensor, slopes: Tensor, cell: Tensor, column: Tensor, width: Tensor, t: Tensor
+) -> Tensor:
+    """The cubic Hermite interpolant of two tables, in a form exact at both ends of a cell."""
+    low, high = (values[cell + end, column] for end in (0, 1))
+    rise = high - low
+    start, end = (slopes[cell + end, column] * width - rise for end in (0, 1))
+    return low + t * (rise + (1 - t) * (start - t * (start + end)))
 
 
 def uniform_nodes(

@@ -43,13 +43,13 @@ class Metric:
         """Ln sqrt(g) on the same product for all models, both in chart units."""
         return 0.5 * torch.log(self(positions[None], wavelengths))
 
-    def at_points(
-        self, positions: Float[Tensor, "model row"], wavelengths: Float[Tensor, "model row"]
-    ) -> tuple[Float[Tensor, "model row"], Float[Tensor, "model row"]]:
-        """Ln sqrt(g) and the Christoffel symbol at scattered points."""
-        points = torch.stack([positions, wavelengths], dim=-1)
-        log_sqrt, symbol = self._with_symbol(points)
-        return log_sqrt.squeeze(-1), symbol.squeeze(-1)
+    def at_rows(
+        self, positions: Float[Tensor, "row point"], wavelengths: Float[Tensor, "row"]
+    ) -> tuple[Float[Tensor, "row point"], Float[Tensor, "row point"]]:
+        """Ln sqrt(g) and the Christoffel symbol of a single model, at one wavelength every row."""
+        points = torch.stack([positions, wavelengths[:, None].expand_as(positions)], dim=-1)
+        log_sqrt, symbol = self._with_symbol(points.flatten(0, 1)[None])
+        return log_sqrt.reshape(positions.shape), symbol.reshape(positions.shape)
 
     def with_symbol(
         self,

@@ -95,9 +95,7 @@ class Perceptron:
         self, inputs: Float[Tensor, "model row input"]
     ) -> Float[Tensor, "model row output"]:
         """Values at every row."""
-        hidden_layers = self._hidden_layers()
-        parts = [self._values(hidden_layers, rows) for rows in self._tiles(inputs)]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        return self._evaluate(inputs, None)[0]
 
     def with_derivative(
         self,
@@ -109,42 +107,30 @@ class Perceptron:
         Forward-mode differentiation by hand: with h = tanh(a), dh = (1 - h^2) da.
         Source: A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., chapter 3.
         """
-        change = direction.expand(self.models, 1, -1)  # all rows share it: multiplied once
-        hidden_layers = self._hidden_layers()
-        parts = [
-            self._values_and_changes(hidden_layers, rows, change) for rows in self._tiles(inputs)
-        ]
-        value, change = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
+        value, change = self._evaluate(inputs, direction)
         return value, change
 
-    def _hidden_layers(self) -> list[tuple[Tensor, Tensor]]:
-        """Weights and biases of the hidden layers, as `tanh_of_half_` needs them: doubled."""
-        return [
-            (2 * weight, 2 * bias)
-            for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True)
-        ]
-
-    def _values(self, hidden_layers: list[tuple[Tensor, Tensor]], hidden: Tensor) -> Tensor:
-        for weight, bias in hidden_layers:
-            hidden = tanh_of_half_(torch.baddbmm(bias, hidden, weight))
-        return torch.baddbmm(self.biases[-1], hidden, self.weights[-1])
-
-    def _values_and_changes(
-        self, hidden_layers: list[tuple[Tensor, Tensor]], hidden: Tensor, change: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        for weight, bias in hidden_layers:
-            hidden = tanh_of_half_(torch.baddbmm(bias, hidden, weight))
-            # (1 - h^2) / 2: the layers are doubled, and so is what they make of a change
-            slope = torch.addcmul(hidden.new_tensor(0.5), hidden, hidden, value=-0.5)
-            change = slope.mul_(torch.bmm(change, weight))
-        value = torch.baddbmm(self.biases[-1], hidden, self.weights[-1])
-        return value, torch.bmm(change, self.weights[-1])
-
-    def _tiles(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Rows whose hidden values stay in the cache of a processor; elsewhere all of them."""
-        if rows.device.type != "cpu" or rows.shape[1] == 0:
-            return (rows,)
-        return rows.split(max(1, CACHED_ROWS // self.models), dim=1)
+    def _evaluate(self, inputs: Tensor, direction: Tensor | None) -> tuple[Tensor, ...]:
+        """Values at every row, and derivatives along a direction if there is one."""
+        *layers, (last, bias) = zip(self.weights, self.biases, strict=True)
+        doubled = [(2 * weight, 2 * bias) for weight, bias in layers]  # for `tanh_of_half_`
+        # The hidden values of a tile stay in the cache of a processor.
+        tile = CACHED_ROWS // self.models if inputs.device.type == "cpu" else inputs.shape[1]
+        values, changes = [], []
+        for rows in inputs.split(max(1, tile), dim=1):
+            hidden = rows
+            # all rows share it: multiplied once
+            change = None if direction is None else direction.expand(self.models, 1, -1)
+            for weight, offset in doubled:
+                hidden = tanh_of_half_(torch.baddbmm(offset, hidden, weight))
+                if change is not None:
+                    # (1 - h^2) / 2: the layers are doubled, and so is what they make of a change
+                    slope = torch.addcmul(hidden.new_tensor(0.5), hidden, hidden, value=-0.5)
+                    change = slope.mul_(torch.bmm(change, weight))
+            values.append(torch.baddbmm(bias, hidden, last))
+            if change is not None:
+                changes.append(torch.bmm(change, last))
+        return tuple(torch.cat(parts, dim=1) for parts in (values, changes) if parts)
 
 
 def tanh_of_half_(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

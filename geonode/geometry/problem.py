@@ -53,7 +53,6 @@ class Solution:
     v0: Float[Tensor, "*rows"]  # velocity x'(0), chart units
     residual: Float[Tensor, "*rows"]  # x(1) that v0 leads to minus the target, chart units
     converged: Bool[Tensor, "*rows"]  # whether a row reached its target within the tolerance
-    iterations: Int[Tensor, "*rows"]  # corrections of v0 that the row took
     evaluations: Int[Tensor, "*rows"]  # positions at which the row asked for the geometry
 
 

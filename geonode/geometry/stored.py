@@ -5,9 +5,8 @@ alone then.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Generic
 
 import numpy as np
 import torch
@@ -70,7 +69,7 @@ def write_grids(
     with series.artifact_writer(path, attributes) as writer:
         _declare(writer, positions, learned, series, every)
         nodes, place = positions.cpu(), positions.device
-        recipe = _Writer(writer.parts, grid_of, nodes, place, learned, every, check)
+        recipe = partial(_writing, writer.parts, grid_of, nodes, place, learned, every, check)
         engine.work(
             recipe,
             learned.wanted(every),
@@ -102,31 +101,28 @@ def _declare(
         )
 
 
-@dataclass(frozen=True)
-class _Writer(Generic[Found]):
-    """Evaluates, stores and checks one grid after the other."""
+def _writing(
+    parts: Parts,
+    grid_of: Callable[[int, Float[Tensor, "node"]], Grid],
+    positions: Float[Tensor, "node"],
+    place: torch.device,
+    learned: LearnedMetrics,
+    every: bool,
+    check: Callable[[int, Grid], Found],
+) -> Callable[[int, Progress], Found]:
+    """Recipe that evaluates, stores and checks the grid of a model."""
+    nodes = positions.to(place)
 
-    parts: Parts
-    grid_of: Callable[[int, Float[Tensor, "node"]], Grid]
-    positions: Float[Tensor, "node"]
-    place: torch.device
-    learned: LearnedMetrics
-    every: bool
-    check: Callable[[int, Grid], Found]
+    def work(model: int, report: Progress) -> Found:
+        (member, fold), grid = learned.index(model), grid_of(model, nodes)
+        stored = [table.float() for table in (grid.log_sqrt, grid.symbol)]
+        for name, table in zip(ARRAYS, stored, strict=True):
+            parts.write(name, (member, fold if every else 0), table.cpu().numpy())
+        found = check(model, Grid(nodes, *(part.to(nodes) for part in stored)))
+        report(1)
+        return found
 
-    def __call__(self) -> Callable[[int, Progress], Found]:
-        nodes = self.positions.to(self.place)
-
-        def work(model: int, report: Progress) -> Found:
-            (member, fold), grid = self.learned.index(model), self.grid_of(model, nodes)
-            stored = [table.float() for table in (grid.log_sqrt, grid.symbol)]
-            for name, table in zip(ARRAYS, stored, strict=True):
-                self.parts.write(name, (member, fold if self.every else 0), table.cpu().numpy())
-            found = self.check(model, Grid(nodes, *(part.to(nodes) for part in stored)))
-            report(1)
-            return found
-
-        return work
+    return work
 
 
 class StoredGrids:

@@ -10,7 +10,6 @@ sqrt(g) x' is compared along the trajectory that v0 leads to on the grid.
 """
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from geonode.errors import GeometryError
-from geonode.geometry.field import Field, NetworkField
+from geonode.geometry.field import Field
 from geonode.geometry.grid import Grid, matched
 from geonode.geometry.metric import Metric
 from geonode.geometry.problem import BoundaryValueProblem, Solution
@@ -38,53 +37,51 @@ CHECKED_TIMES = 17
 PANELS, NODES = 4, 12
 
 
-class GridErrors(NamedTuple):
-    """Largest absolute errors of a grid between its nodes."""
+def grid_errors(
+    metric: Metric,
+    wavelengths: Float[Tensor, "wavelength"],
+    tolerance: float,
+    model: int,
+    grid: Grid,
+) -> tuple[float, float]:
+    """Compare a grid, as the geodesics will see it, with its network at some random wavelengths.
 
-    log_sqrt: float
-    symbol: float
+    Args:
+        metric: the metrics of all models in float64.
+        wavelengths: charted wavelengths of the columns of the grid.
+        tolerance: largest error of ln sqrt(g) and of the Christoffel symbol between nodes.
+        model: index of the metric of the grid.
+        grid: as it is stored.
 
+    Returns:
+        Largest absolute errors of ln sqrt(g) and of the symbol.
 
-@dataclass(frozen=True)
-class GridCheck:
-    """Comparison of the grid of a model with float64 calls of its network."""
-
-    metric: Metric  # the metrics of the grids in float64
-    wavelengths: Float[Tensor, "wavelength"]  # charted wavelengths of the columns of the grids
-    tolerance: float  # largest error of ln sqrt(g) and of the Christoffel symbol between nodes
-
-    def __call__(self, model: int, grid: Grid) -> GridErrors:
-        """Check one grid, as the geodesics will see it, at some random wavelengths.
-
-        Raises:
-            GeometryError: it has too few nodes for the tolerance.
-        """
-        like = self.metric.network.parameters[0]
-        generator = torch.Generator().manual_seed(model)
-        x = 2 * torch.rand(CHECK_POSITIONS, generator=generator, dtype=torch.float64) - 1
-        nodes = matched(grid.positions, like)
-        ends = [
-            a + fraction * (b - a)
-            for a, b in (nodes[:2], nodes[-2:])
-            for fraction in EDGE_FRACTIONS
-        ]
-        x = torch.cat([x.to(like), torch.stack(ends)])
-        columns = torch.randperm(len(self.wavelengths), generator=generator)[:CHECK_WAVELENGTHS]
-        part = grid.at_wavelengths(columns.to(grid.log_sqrt.device)).to(like)
-        w = matched(self.wavelengths, like)[columns.to(like.device)]
-        truth = self.metric[model].with_symbol(x[None], w)
-        pairs = zip(part.lookup(x[None]), truth, strict=True)
-        errors = GridErrors(*(float((found.T - exact[0]).abs().max()) for found, exact in pairs))
-        error = max(errors)
-        if not error <= self.tolerance:
-            # the error of the symbol is of order 3 in the width of a cell
-            enough = math.ceil(len(nodes) * (error / self.tolerance) ** (1 / 3)) + 1
-            raise GeometryError(
-                f"christoffel.resolution: found {len(nodes)}, expected about {enough} or more: "
-                f"between nodes lookups of model {model} are off by up to {error:.1e}, more than "
-                f"christoffel.tolerance, {self.tolerance:g}"
-            )
-        return errors
+    Raises:
+        GeometryError: it has too few nodes for the tolerance.
+    """
+    like = metric.network.parameters[0]
+    generator = torch.Generator().manual_seed(model)
+    x = 2 * torch.rand(CHECK_POSITIONS, generator=generator, dtype=torch.float64) - 1
+    nodes = matched(grid.positions, like)
+    cells = (nodes[:2], nodes[-2:])
+    ends = [a + fraction * (b - a) for a, b in cells for fraction in EDGE_FRACTIONS]
+    x = torch.cat([x.to(like), torch.stack(ends)])
+    columns = torch.randperm(len(wavelengths), generator=generator)[:CHECK_WAVELENGTHS]
+    part = grid.at_wavelengths(columns.to(grid.log_sqrt.device)).to(like)
+    w = matched(wavelengths, like)[columns.to(like.device)]
+    truth = metric[model].with_symbol(x[None], w)
+    pairs = zip(part.lookup(x[None]), truth, strict=True)
+    log_sqrt, symbol = (float((found.T - exact[0]).abs().max()) for found, exact in pairs)
+    error = max(log_sqrt, symbol)
+    if not error <= tolerance:
+        # the error of the symbol is of order 3 in the width of a cell
+        enough = math.ceil(len(nodes) * (error / tolerance) ** (1 / 3)) + 1
+        raise GeometryError(
+            f"christoffel.resolution: found {len(nodes)}, expected about {enough} or more: "
+            f"between nodes lookups of model {model} are off by up to {error:.1e}, more than "
+            f"christoffel.tolerance, {tolerance:g}"
+        )
+    return log_sqrt, symbol
 
 
 class NetworkErrors(NamedTuple):
@@ -124,14 +121,14 @@ def network_errors(
     pair, column = chosen // len(wavelengths), chosen % len(wavelengths)
     start, end = (problem.stations[index[pair]] for index in (problem.source, problem.target))
     v0 = solution.v0[pair, column]
-    field = NetworkField(metric, matched(wavelengths[column], like))
+    field = Field(metric.at_rows, matched(wavelengths[column], like))
     first, last, given = (matched(part, like) for part in (start, end, v0))
     root_first, root_last = field(torch.stack([first, last], dim=1))[0].exp().unbind(1)
     endpoint = (given * root_first - arc_length(field, first, last)) / root_last
 
     # position and velocity x' = l / sqrt(g) on the grid, every row in a column of its own
     grid = closed_form.grid.at_wavelengths(column)
-    arc, length = ClosedForm(grid).arc_length, v0 * grid.log_sqrt_at(start[:, None])[:, 0].exp()
+    arc, length = ClosedForm(grid).arc_length, v0 * grid.lookup(start[:, None])[0][:, 0].exp()
     times = torch.linspace(0, 1, CHECKED_TIMES, dtype=start.dtype).to(device)
     x, root = arc.inverse(arc.at(start).diagonal() + times[:, None] * length)
     speed = matched((length / root).T, like) * field(matched(x.T, like))[0].exp()

@@ -95,7 +95,7 @@ def samples_of(
         sheet, kept, masked = unstuck(sheet, *chosen, parameters.missing)
         done = Preprocessing(tuple(parameters.preprocess))
         axis = sheet.axis[kept]
-        signal, quantity = done.require(axis, sheet.values[:, kept], sheet.names), sheet.quantity
+        signal, quantity = done.transform(axis, sheet.values[:, kept], sheet.names), sheet.quantity
     if left:
         sheet = sheet.noted(f"samples without all amounts left out: {', '.join(left[:10])}")
     warn(path, sheet, doubts_of_cells(sheet))
@@ -150,7 +150,7 @@ def _preprocessed(sheet: Sheet, parameters: SpectraParameters) -> SpectraTable:
         )
     done, names = Preprocessing(tuple(parameters.preprocess)), level_names(table.concentrations)
     scans = [
-        done.require(table.axis, of_level, [name] * len(of_level))
+        done.transform(table.axis, of_level, [name] * len(of_level))
         for name, of_level in zip(names, table.scans, strict=True)
     ]
     return replace(table, scans=scans)

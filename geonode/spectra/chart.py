@@ -93,7 +93,7 @@ class Chart:
 
     def position(self, concentration: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """Position of concentrations: -1 at `low`, 1 at `high`, beyond them outside of [-1, 1]."""
-        start, stop = self._arc_lengths_of_ends()
+        start, stop = self._arc_length(np.array([self.low, self.high]))
         position = 2 * (self._arc_length(concentration) - start) / (stop - start) - 1
         # Vectorised functions may differ from scalar ones in the last bit; the ends are exact.
         return np.where(
@@ -102,7 +102,7 @@ class Chart:
 
     def concentration(self, position: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """Concentration at positions: the inverse of `position`, with the same exact ends."""
-        start, stop = self._arc_lengths_of_ends()
+        start, stop = self._arc_length(np.array([self.low, self.high]))
         arc_length = start + (stop - start) * (position + 1) / 2
         if self.kappa == np.inf:
             concentration = arc_length
@@ -130,10 +130,6 @@ class Chart:
         if self.kappa == 0:
             return np.log(concentration)
         return np.arcsinh(concentration / self.kappa)
-
-    def _arc_lengths_of_ends(self) -> tuple[float, float]:
-        start, stop = self._arc_length(np.array([self.low, self.high]))
-        return float(start), float(stop)
 
 
 def spans_decades(levels: Float[np.ndarray, "level"]) -> bool:

@@ -243,10 +243,14 @@ class Scores:
     ) -> LeftOut:
         """Estimates of every sample without its fold and, nested, without another one too.
 
-        Of `most` components those are tried that all samples have.
+        Of `most` components those are tried that all samples have. In one fold alone, estimates are
+        the mean.
         """
         each, folds = self._each, len(self._counts)
         most = max(1, min(most, self.values.shape[1], len(targets) - 1))
+        if folds == 1:  # nobody is left to be fitted to
+            means = np.full((len(targets), most), targets.mean())
+            return LeftOut(means, np.full_like(means, 1 / len(targets)), means[None])
         estimates, leverages = np.empty((2, len(targets), most))
         pairs: list[tuple[int, ...]] = []
         if nested and folds > 2:

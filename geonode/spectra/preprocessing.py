@@ -39,40 +39,24 @@ class Preprocessing:
         self,
         axis: Float[np.ndarray, "wavelength"],
         spectra: Float[np.ndarray, "spectrum wavelength"],
+        names: list[str] | None = None,
     ) -> Float[np.ndarray, "spectrum wavelength"]:
-        """The spectra after all steps; NaN throughout where a spectrum does not suit one.
+        """The spectra after all steps.
 
         Args:
             axis: ascending.
             spectra: finite.
+            names: names of the spectra, all of which must suit the steps; None: one that does not
+                suit becomes NaN throughout.
 
         Raises:
-            SpectraError: the axis is too short or too uneven for a step, or no baseline is found.
+            SpectraError: the axis is too short or too uneven for a step, no baseline is found, or a
+                named spectrum is flat, or not within 0 and 100 per cent.
         """
         for step in self.steps if len(spectra) else ():  # no spectrum is an error of SciPy
-            spectra = _after(step, axis, spectra)
-        return spectra
-
-    def require(
-        self,
-        axis: Float[np.ndarray, "wavelength"],
-        spectra: Float[np.ndarray, "spectrum wavelength"],
-        names: list[str],
-    ) -> Float[np.ndarray, "spectrum wavelength"]:
-        """The spectra after all steps, as `transform`, all of them suited.
-
-        Args:
-            axis: ascending.
-            spectra: finite.
-            names: names of the spectra, for messages.
-
-        Raises:
-            SpectraError: as `transform`, a spectrum is flat, or not within 0 and 100 per cent.
-        """
-        for step in self.steps if len(spectra) else ():
             before, spectra = spectra, _after(step, axis, spectra)
             unsuited = np.flatnonzero(~np.isfinite(spectra).all(axis=1))
-            if not unsuited.size:
+            if names is None or not unsuited.size:
                 continue
             name, values = names[unsuited[0]], before[unsuited[0]]
             found, expected = (

@@ -4,12 +4,10 @@ The response imitates a colorimetric assay of arsenic with gold nanoparticles an
 which turns from gray to blue and back to gray as the concentration rises from 0 to 60 ppb.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Float
 
-from geonode.config import AxisParameters, GenerateParameters
+from geonode.config import GenerateParameters
 from geonode.errors import ParameterError
 from geonode.spectra.arrays import MOST_VALUES
 from geonode.spectra.table import SpectraTable
@@ -21,12 +19,55 @@ Absorbances = Float[np.ndarray, "concentration wavelength"]
 INSTRUMENT_RANGE = (190.0, 1100.0)
 """Wavelengths of UV-visible spectrometers with silicon detectors (nm); the model's range."""
 
+LARGEST_AGGREGATED_FRACTION = 0.7
+"""Of the gold, at half coverage."""
+
 DECIMALS = 6
 """Of wavelengths and absorbance, so that the last bits of a platform's `exp` do not show."""
 
 
-@dataclass(frozen=True)
-class SyntheticResponse:
+def coverage(concentrations: Levels) -> Levels:
+    """Share of the binding sites that the analyte (ppb) takes: the Hill isotherm."""
+    power = (concentrations / 25) ** 2  # half of them at 25 ppb
+    return power / (1 + power)
+
+
+def aggregation(concentrations: Levels) -> Levels:
+    """Aggregation relative to its largest, at half coverage: 4 theta (1 - theta)."""
+    taken = coverage(concentrations)
+    return 4 * taken * (1 - taken)
+
+
+def plasmon(concentrations: Levels, wavelengths: Wavelengths) -> Absorbances:
+    """Absorbance of the plasmons; its integral over wavelength is always 16 nm."""
+    relative = aggregation(concentrations)[:, np.newaxis]
+    fraction = LARGEST_AGGREGATED_FRACTION * relative
+    dispersed = _gaussian(wavelengths, 520, 38)
+    # The more and the larger the aggregates are, the farther and the wider is their band.
+    aggregated = _gaussian(wavelengths, 650 + 20 * relative, 50 + 30 * relative)
+    return 16 * ((1 - fraction) * dispersed + fraction * aggregated)
+
+
+def methylene_blue(concentrations: Levels, wavelengths: Wavelengths) -> Absorbances:
+    """Absorbance of methylene blue, bound and displaced; 6 nm of area if all were monomer."""
+    taken = coverage(concentrations)[:, np.newaxis]
+    dimer = 0.9 * (1 - taken) + 0.2 * taken  # share of the dye: without analyte, and with much
+    monomer_band, dimer_band = _gaussian(wavelengths, 664, 20), _gaussian(wavelengths, 612, 28)
+    return 6 * ((1 - dimer) * monomer_band + dimer * 0.6 * dimer_band)
+
+
+def background(concentrations: Levels, wavelengths: Wavelengths) -> Absorbances:
+    """Cuvette, d-band electrons of gold, ultraviolet rise of buffer, scattering by aggregates."""
+    fraction = LARGEST_AGGREGATED_FRACTION * aggregation(concentrations)[:, np.newaxis]
+    return (
+        0.05
+        + 0.06 / (1 + np.exp((wavelengths - 480) / 40))
+        + 0.15 * np.exp((200 - wavelengths) / 12)
+        + 0.015 * fraction * (400 / wavelengths) ** 4  # Rayleigh
+    )
+
+
+def absorbance(concentrations: Levels, wavelengths: Wavelengths) -> Absorbances:
     """Noise-free absorbance of gold nanoparticles with methylene blue under an analyte.
 
     The analyte binds to the particles by a Hill isotherm, theta = c^n / (c^n + K^n). Bound analyte
@@ -40,98 +81,17 @@ class SyntheticResponse:
     Anal. Chem. 79 (2007) 4215; methylene blue, 664 nm as monomer and a shoulder near 612 nm
     ascribed to its dimer, Fernandez-Perez and Marban, ACS Omega 5 (2020) 29801. The remaining
     numbers give absorbances of 0.05 to 0.5, as such assays do.
+
+    Args:
+        concentrations: of the analyte (ppb), none negative.
+        wavelengths: within `INSTRUMENT_RANGE` (nm).
     """
-
-    half_coverage: float = 25.0  # ppb, K of the isotherm
-    cooperativity: int = 2  # n of the isotherm; 1 is that of Langmuir
-    largest_aggregated_fraction: float = 0.7  # of the gold, at half coverage
-
-    plasmon_area: float = 16.0  # absorbance nm, of all gold, dispersed or aggregated
-    dispersed_peak: float = 520.0  # nm
-    dispersed_width: float = 38.0  # nm, standard deviation, as all widths
-    aggregated_peak: float = 650.0  # nm, of few and small aggregates
-    aggregated_peak_shift: float = 20.0  # nm, at largest aggregation
-    aggregated_width: float = 50.0  # nm
-    aggregated_width_growth: float = 30.0  # nm, at largest aggregation
-
-    dye_area: float = 6.0  # absorbance nm, of all methylene blue as monomer
-    monomer_peak: float = 664.0  # nm
-    monomer_width: float = 20.0  # nm
-    dimer_peak: float = 612.0  # nm
-    dimer_width: float = 28.0  # nm
-    dimer_strength: float = 0.6  # area of the dimer, per area of the same dye as monomer
-    dimer_share_bound: float = 0.9  # of the dye, without analyte
-    dimer_share_free: float = 0.2  # of the dye, at full coverage
-
-    baseline: float = 0.05  # absorbance, of the cuvette
-    interband: float = 0.06  # absorbance, of d-band electrons, far above the threshold
-    interband_threshold: float = 480.0  # nm
-    interband_width: float = 40.0  # nm
-    ultraviolet: float = 0.15  # absorbance at 200 nm, of ligands and buffer
-    ultraviolet_decay: float = 12.0  # nm
-    scattering: float = 0.015  # absorbance at 400 nm, if all gold were aggregated (Rayleigh)
-
-    def coverage(self, concentrations: Levels) -> Levels:
-        """Share of the binding sites that the analyte (ppb) takes: the Hill isotherm."""
-        power = (concentrations / self.half_coverage) ** self.cooperativity
-        return power / (1 + power)
-
-    def aggregation(self, concentrations: Levels) -> Levels:
-        """Aggregation relative to its largest, at half coverage: 4 theta (1 - theta)."""
-        coverage = self.coverage(concentrations)
-        return 4 * coverage * (1 - coverage)
-
-    def plasmon(self, concentrations: Levels, wavelengths: Wavelengths) -> Absorbances:
-        """Absorbance of the plasmons; its integral over wavelength is `plasmon_area`."""
-        aggregation = self.aggregation(concentrations)[:, np.newaxis]
-        fraction = self.largest_aggregated_fraction * aggregation
-        dispersed = _gaussian(wavelengths, self.dispersed_peak, self.dispersed_width)
-        aggregated = _gaussian(
-            wavelengths,
-            self.aggregated_peak + self.aggregated_peak_shift * aggregation,
-            self.aggregated_width + self.aggregated_width_growth * aggregation,
-        )
-        return self.plasmon_area * ((1 - fraction) * dispersed + fraction * aggregated)
-
-    def methylene_blue(self, concentrations: Levels, wavelengths: Wavelengths) -> Absorbances:
-        """Absorbance of methylene blue, bound and displaced."""
-        coverage = self.coverage(concentrations)[:, np.newaxis]
-        dimer = self.dimer_share_bound * (1 - coverage) + self.dimer_share_free * coverage
-        return self.dye_area * (
-            (1 - dimer) * _gaussian(wavelengths, self.monomer_peak, self.monomer_width)
-            + dimer
-            * self.dimer_strength
-            * _gaussian(wavelengths, self.dimer_peak, self.dimer_width)
-        )
-
-    def background(self, concentrations: Levels, wavelengths: Wavelengths) -> Absorbances:
-        """Cuvette, interband absorption of gold, ultraviolet rise, scattering by aggregates."""
-        aggregation = self.aggregation(concentrations)[:, np.newaxis]
-        fraction = self.largest_aggregated_fraction * aggregation
-        edge = (wavelengths - self.interband_threshold) / self.interband_width
-        return (
-            self.baseline
-            + self.interband / (1 + np.exp(edge))
-            + self.ultraviolet * np.exp((200 - wavelengths) / self.ultraviolet_decay)
-            + self.scattering * fraction * (400 / wavelengths) ** 4
-        )
-
-    def absorbance(self, concentrations: Levels, wavelengths: Wavelengths) -> Absorbances:
-        """Absorbance of the whole mixture.
-
-        Args:
-            concentrations: of the analyte (ppb), none negative.
-            wavelengths: within `INSTRUMENT_RANGE` (nm).
-        """
-        return (
-            self.plasmon(concentrations, wavelengths)
-            + self.methylene_blue(concentrations, wavelengths)
-            + self.background(concentrations, wavelengths)
-        )
+    at = concentrations, wavelengths
+    return plasmon(*at) + methylene_blue(*at) + background(*at)
 
 
 def synthetic_scans(parameters: GenerateParameters) -> SpectraTable:
-    """Scans of a `SyntheticResponse` by a noisy instrument.
+    """Scans of `absorbance` by a noisy instrument.
 
     Each scan is the absorbance times 1 + scatter, plus an offset, plus a slope times the axis
     charted to [-1, 1], plus white noise; all normal, from one seeded generator on the CPU.
@@ -148,7 +108,15 @@ def synthetic_scans(parameters: GenerateParameters) -> SpectraTable:
         key = "wavelengths.step" if points > MOST_VALUES else "replicates"
         found = asked.step if points > MOST_VALUES else parameters.replicates
         raise ParameterError("generate", key, found, f"at most {MOST_VALUES} values in all")
-    axis = _evenly(asked)
+    low, high = INSTRUMENT_RANGE
+    if asked.start < low or asked.stop > high:
+        expected = f"an axis within {low:g} to {high:g} nm"
+        raise ParameterError("generate", "wavelengths", [asked.start, asked.stop], expected)
+    steps = round((asked.stop - asked.start) / asked.step)
+    if abs(asked.start + steps * asked.step - asked.stop) > 1e-6 * asked.step:
+        expected = "a step that divides the axis"
+        raise ParameterError("generate", "wavelengths.step", asked.step, expected)
+    axis = np.round(np.linspace(asked.start, asked.stop, steps + 1), DECIMALS)
     concentrations = np.sort(np.array(parameters.concentrations, dtype=np.float64))
     noise = parameters.noise
     generator = np.random.Generator(np.random.PCG64(parameters.seed))
@@ -159,8 +127,8 @@ def synthetic_scans(parameters: GenerateParameters) -> SpectraTable:
     slope = noise.slope * generator.standard_normal(scan_shape)
     detector = noise.detector * generator.standard_normal((*scan_shape[:2], len(axis)))
 
-    absorbance = SyntheticResponse().absorbance(concentrations, axis)[:, np.newaxis]
-    scans = absorbance * (1 + scatter) + offset + slope * np.linspace(-1, 1, len(axis)) + detector
+    exact = absorbance(concentrations, axis)[:, np.newaxis]
+    scans = exact * (1 + scatter) + offset + slope * np.linspace(-1, 1, len(axis)) + detector
     return SpectraTable(
         axis=axis,
         axis_name="wavelength",
@@ -178,16 +146,3 @@ def _gaussian(
 ) -> Float[np.ndarray, "*concentration wavelength"]:
     """Gaussian band of unit area."""
     return np.exp(-(((wavelengths - peak) / width) ** 2) / 2) / (np.sqrt(2 * np.pi) * width)
-
-
-def _evenly(parameters: AxisParameters) -> Wavelengths:
-    start, stop, step = parameters.start, parameters.stop, parameters.step
-    low, high = INSTRUMENT_RANGE
-    if start < low or stop > high:
-        raise ParameterError(
-            "generate", "wavelengths", [start, stop], f"an axis within {low:g} to {high:g} nm"
-        )
-    steps = round((stop - start) / step)
-    if abs(start + steps * step - stop) > 1e-6 * step:
-        raise ParameterError("generate", "wavelengths.step", step, "a step that divides the axis")
-    return np.round(np.linspace(start, stop, steps + 1), DECIMALS)

@@ -11,43 +11,19 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-import torch
 
 from geonode.compute import cluster as module
-from geonode.compute import profile
 from geonode.compute.cluster import open_cluster
-from geonode.compute.engine import LOCAL, Engine
+from geonode.compute.engine import Engine
 from geonode.compute.processes import open_engine
 from geonode.config import EngineParameters
 from geonode.errors import EngineError
-from geonode.geometry.solved import Geodesics
-from geonode.geometry.stored import StoredGrids, write_grids
-from geonode.geometry.verification import GridCheck
-from geonode.learning.context import TrainingRun
-from geonode.learning.end_to_end import EndToEnd
-from geonode.learning.folds import leave_two_out
-from geonode.learning.objective import fit
-from geonode.learning.path_decoder import PathDecoders
 from tests.compute import tiles
-from tests.geometry.closed_forms import CPU, DirectSource, nodes
-from tests.geometry.small_series import small_metrics, small_series
-from tests.geometry.test_solved import CHOSEN, DOUBLE, parameters
-from tests.learning.series import (
-    cpu,
-    decoder_parameters,
-    flat_features,
-    metric_parameters,
-    positions,
-    series,
-)
 from tests.storage.damage import contents
 
 distributed = pytest.importorskip("distributed")
 connect = importlib.import_module("distributed.comm").connect
 
-SERIES = small_series()
-LEARNED = small_metrics(SERIES)
-WAVELENGTHS = torch.from_numpy(SERIES.wavelengths)
 DASK = EngineParameters(kind="dask", scheduler=None, workers=1)
 
 
@@ -94,13 +70,6 @@ def refused(address, folder, match):
     ):
         engine.work(tiles.squares, [1], print)
     assert not list(folder.glob("*shared*"))
-
-
-def checked_grids(path, engine):
-    metric = LEARNED.metric(CPU)
-    source, options = DirectSource(metric, WAVELENGTHS), {"engine": engine, "every": True}
-    options["check"] = GridCheck(metric, WAVELENGTHS, 1.0)
-    return write_grids(path, source.grid, nodes(60), LEARNED, SERIES, **options)
 
 
 # a worker in this process
@@ -166,47 +135,6 @@ def test_what_is_no_scheduler_is_given_up(near, tmp_path, monkeypatch):
 
 
 # workers in processes of their own
-
-
-@pytest.mark.slow
-def test_grids_and_geodesics_have_the_bytes_of_one_process(address, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # artifacts have relative paths in the stages
-    checked, summaries, taken = {}, {}, []
-    with open_cluster(address, 2, tmp_path / "shared") as engine:
-        engine.work(tiles.surroundings, range(9), lambda *one: taken.append(one))
-        for name, one in (("here", LOCAL), ("there", engine)):
-            checked[name] = checked_grids(Path(name), one)
-            stored = StoredGrids(Path(name), LEARNED, SERIES, True)
-            wanted = Geodesics(stored, LEARNED, SERIES, CHOSEN, parameters(), DOUBLE)
-            summaries[name] = wanted.solve(Path(f"{name}-solved"), engine=one)
-    assert [(tile, around[:2]) for tile, around in taken] == [(n, (1, tmp_path)) for n in range(9)]
-    assert os.getpid() not in {around[3] for _, around in taken}
-    assert contents(tmp_path / "here") == contents(tmp_path / "there")
-    assert len(contents(tmp_path / "here")) > 10
-    assert contents(tmp_path / "here-solved") == contents(tmp_path / "there-solved")
-    assert summaries["here"] == summaries["there"]
-    assert checked["here"] == checked["there"]
-
-
-def trained(engine, reported):
-    """All that trains in batches, as tensors."""
-    measured, folds = series(4, 9), leave_two_out(4, None)
-    run = TrainingRun(folds, 2, cpu(), engine=engine, report=reported)
-    features = flat_features(4, 9, folds=len(folds))
-    metric, decoder = metric_parameters(members=2), decoder_parameters(epochs=12)
-    network, terms = fit(EndToEnd(measured, positions(4, len(folds)), metric), run)
-    decoders, history = PathDecoders.fit(measured, features, decoder, run)
-    return [*network.parameters, terms, *decoders.tensors().values(), history]
-
-
-@pytest.mark.slow
-def test_trained_models_have_the_bits_of_one_process(pair, monkeypatch):
-    monkeypatch.setattr(profile, "CPU_BATCH_ROWS", 100)  # so that there is work for several
-    units = {"here": [], "there": []}
-    here, there = trained(LOCAL, units["here"].append), trained(pair, units["there"].append)
-    assert len(here) == len(there) > 15
-    assert all(torch.equal(*pair) for pair in zip(here, there, strict=True))
-    assert sum(units["here"]) == sum(units["there"])
 
 
 @pytest.mark.slow

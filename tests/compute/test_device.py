@@ -32,19 +32,6 @@ def test_auto_takes_cuda_then_mps_then_cpu(computer, cards, mps, expected):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "cards", "mps", "listed"),
-    [("cuda", (), True, "cpu, mps"), ("mps", (CARD,), False, "cpu, cuda")],
-)
-def test_an_absent_device_is_an_error_that_says_what_is_present(
-    computer, wanted, cards, mps, listed
-):
-    computer(*cards, mps=mps)
-    message = f"device '{wanted}' is absent on this machine, which has {listed}; .*auto"
-    with pytest.raises(DeviceError, match=message):
-        resolve(wanted, precision())
-
-
-@pytest.mark.parametrize(
     ("kind", "given", "expected", "products"),
     [
         ("cpu", ("float32", "auto"), ("float32", "float64"), "float32"),
@@ -60,17 +47,19 @@ def test_formats_of_training_geometry_and_products(computer, kind, given, expect
     assert (device.training, device.geometry) == tuple(getattr(torch, name) for name in expected)
     assert device.products == getattr(torch, products)
     assert device.describe()["training"] == given[0]
+    assert device.reference.type == ("cuda" if kind == "cuda" else "cpu")  # has float64
 
 
 @pytest.mark.parametrize(
     ("wanted", "given", "message"),
     [
+        ("cuda", ("float32", "auto"), "device 'cuda' is absent on .* which has cpu, mps; .*auto"),
         ("mps", ("float64", "auto"), r"mps has no float64: set precision\.training and"),
         ("auto", ("float32", "float64"), r"mps has no float64: set precision\.training and"),
         ("cpu", ("tf32", "auto"), r"cpu has no tf32: set precision\.training to float32"),
     ],
 )
-def test_formats_that_a_device_has_not_are_refused(computer, wanted, given, message):
+def test_devices_and_formats_that_are_not_there_are_refused(computer, wanted, given, message):
     computer(mps=True)
     with pytest.raises(DeviceError, match=message):
         resolve(wanted, precision(*given))
@@ -105,12 +94,6 @@ def test_a_file_gives_the_device_back_with_the_name_that_was_found(tmp_path):
     described = {"device": "cpu", "name": "Other", "training": "bfloat16", "geometry": "float64"}
     write_json(tmp_path / "device.json", described)
     assert Device.read(tmp_path / "device.json").describe() == described
-
-
-def test_double_precision_is_where_it_can_be(computer):
-    computer(CARD, mps=True)
-    devices = [resolve(kind, precision()) for kind in ("cpu", "cuda", "mps")]
-    assert [device.reference.type for device in devices] == ["cpu", "cuda", "cpu"]
 
 
 def test_cards_of_the_kind_of_the_first_compute_alike(computer):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from geonode.compute import processes as opening
-from geonode.compute.engine import LOCAL, Engine
+from geonode.compute.engine import LOCAL
 from geonode.compute.processes import open_engine
 from geonode.config import EngineParameters
 from geonode.errors import EngineError
@@ -44,13 +44,14 @@ def test_without_cores_a_tile_is_taken_before_the_next_is_begun():
     assert (log[2], log[4]) == (0, 10)
 
 
-def test_this_process_is_the_engine_unless_dask_is_asked_for_and_there(tmp_path, monkeypatch):
+def test_this_process_is_the_engine_unless_others_are_asked_for_and_there(tmp_path, monkeypatch):
     array = np.zeros(3)
     local = EngineParameters(kind="local", scheduler=None, workers=3)
-    with open_engine(local, tmp_path / "shared") as engine:
-        assert engine is LOCAL
-        assert isinstance(engine, Engine)
-        assert engine.shared(array)() is array
+    monkeypatch.setattr(opening, "usable_cores", lambda: 1)
+    for processes in (False, True):
+        with open_engine(local, tmp_path / "shared", processes=processes) as engine:
+            assert engine is LOCAL
+            assert engine.shared(array)() is array
     monkeypatch.setattr(opening, "find_spec", lambda name: None)
     dask = EngineParameters(kind="dask", scheduler=None, workers=1)
     with (

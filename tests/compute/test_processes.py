@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from geonode.compute import processes as opening
-from geonode.compute.engine import LOCAL, Engine
+from geonode.compute.engine import Engine
 from geonode.compute.processes import finished, open_engine, processes_for
 from geonode.errors import EngineError, SpectraError
 from geonode.usage import WORKERS, resident_memory
@@ -193,12 +192,6 @@ def test_workers_are_forked_from_the_process_that_began_early(tmp_path):
         "print({parent for _, (*_, parent) in found} == {_forkserver._forkserver_pid})",
     )
     assert done.stdout == "True\n"
-
-
-def test_one_core_has_no_processes_beside_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(opening, "usable_cores", lambda: 1)
-    with open_engine(HERE, tmp_path / "shared", processes=True) as opened:
-        assert opened is LOCAL
 
 
 @LINUX

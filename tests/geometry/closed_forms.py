@@ -8,6 +8,7 @@ import torch
 from scipy.special import erfi
 from torch import Tensor
 
+from geonode.geometry.field import Field
 from geonode.geometry.grid import Grid, matched, uniform_nodes
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.perceptron import Perceptron
@@ -111,35 +112,16 @@ def random_metric(seed: int, gain: float = 1.0, models: int = 1) -> Metric:
 
 @dataclass(frozen=True)
 class DirectSource:
-    """Grids by calls of the network alone, without an expansion."""
+    """Grids by calls of the network alone: slow, and right for any metric."""
 
     metric: Metric
     wavelengths: Tensor
 
-    @property
-    def models(self) -> int:
-        return self.metric.network.models
-
     def grid(self, model: int, positions: Tensor) -> Grid:
-        return direct(self.metric[model], self.wavelengths, positions)
-
-
-def direct(metric: Metric, wavelengths: Tensor, positions: Tensor) -> Grid:
-    """The grid of one metric by calls of its network alone: slow, and right for any metric."""
-    like = metric.network.parameters[0]
-    parts = [
-        metric.with_symbol(matched(rows, like)[None], matched(wavelengths, like))
-        for rows in positions.split(128)  # so that memory does not grow with the grid
-    ]
-    log_sqrt, symbol = (torch.cat([part[i][0] for part in parts]).to(positions) for i in (0, 1))
-    return Grid(positions, log_sqrt, symbol)
-
-
-def with_gradients(network: Perceptron) -> Perceptron:
-    """The same perceptrons, recorded by torch operation by operation."""
-    for tensor in network.parameters:
-        tensor.requires_grad_()
-    return network
+        like = self.metric.network.parameters[0]
+        at = matched(positions, like)[None], matched(self.wavelengths, like)
+        tables = self.metric[model].with_symbol(*at)
+        return Grid(positions, *(table[0].to(positions) for table in tables))
 
 
 def order(steps: Sequence[float], errors: Sequence[float]) -> float:
@@ -149,18 +131,12 @@ def order(steps: Sequence[float], errors: Sequence[float]) -> float:
     return float((x * y).sum() / x.square().sum())
 
 
-@dataclass(frozen=True)
-class FormulaField:
+def field_of(metrics: Sequence[Known]) -> Field:
     """One known metric for each row."""
 
-    metrics: Sequence[Known]
-
-    def __call__(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        if len(positions) != len(self.metrics):
-            raise IndexError(f"{len(self.metrics)} rows")
-        rows = list(zip(self.metrics, positions, strict=True))
+    def geometry(positions: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
+        rows = [*zip([metrics[row] for row in which.tolist()], positions, strict=True)]
         log_sqrt = torch.stack([metric.log_sqrt(x) for metric, x in rows])
         return log_sqrt, torch.stack([metric.symbol(x) for metric, x in rows])
 
-    def __getitem__(self, rows: Tensor) -> "FormulaField":
-        return FormulaField([self.metrics[row] for row in rows.tolist()])
+    return Field(geometry, torch.arange(len(metrics)))

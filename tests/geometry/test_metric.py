@@ -54,7 +54,7 @@ def test_symbol_against_automatic_differentiation(gain, dtype):
     metric, (x, w) = Metric(random_metric(2, gain, MODELS).network.to(CPU, dtype)), points(dtype)
     at = w.expand(MODELS, -1)
     with NoFloat64() if dtype == torch.float32 else torch.no_grad():
-        log_sqrt, symbol = metric.at_points(x, at)
+        log_sqrt, symbol = (part.diagonal(0, 1, 2) for part in metric.with_symbol(x, w))
     assert log_sqrt.dtype == symbol.dtype == dtype
     exact = Metric(metric.network.to(CPU, torch.float64))
     bound = 1e-12 if dtype == torch.float64 else 2e-6
@@ -69,7 +69,9 @@ def test_scattered_and_shared_points_are_those_of_the_product():
     (x, w), metric = points(), random_metric(4, 2.0, MODELS)
     row = torch.arange(40)
     values = metric.with_symbol(x, w)
-    for found, product in zip(metric.at_points(x, w.roll(3).expand_as(x)), values, strict=True):
-        torch.testing.assert_close(found, product[:, row, row.roll(3)], rtol=1e-13, atol=1e-14)
+    rows = x[1].reshape(20, 2)
+    for found, product in zip(metric[1].at_rows(rows, w[:20]), values, strict=True):
+        expected = product[1, row, row // 2].reshape(20, 2)
+        torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-14)
     expected = metric.with_symbol(x[:1], w)[0]
     torch.testing.assert_close(metric.log_sqrt(x[0], w), expected, rtol=1e-13, atol=1e-14)

@@ -9,13 +9,6 @@ from tests.geometry.closed_forms import CPU, random_metric
 
 POSITIONS = torch.tensor([[-1.0, -0.7, -0.1, 0.2, 1.0], [-1.0, 0.1, 0.5, 0.8, 1.0]]).double()
 WAVELENGTHS = torch.tensor([-0.9, 0.0, 0.4]).double()
-SOURCE, TARGET = (index.expand(2, -1) for index in ordered_pairs(5))
-FINAL, MEAN, LENGTH, FASTEST, WAVELENGTH = range(5)
-
-
-def geometry(metric, quadrature, positions=POSITIONS, source=SOURCE, target=TARGET):
-    at = Panels.between(positions, quadrature).evaluate(metric, WAVELENGTHS.to(positions))
-    return at, at.stations().features(source, target)
 
 
 @pytest.mark.parametrize("quadrature", [2, 3, 5, 16])
@@ -47,7 +40,7 @@ def test_gaps_that_single_precision_does_not_resolve_keep_their_width():
     found, expected = (
         panels.evaluate(by, WAVELENGTHS.to(panels.positions))
         .stations()
-        .features(SOURCE[:1], TARGET[:1])
+        .features(*(index[None] for index in ordered_pairs(5)))
         for panels, by in ((rounded, one), (exact, metric))
     )
     torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=0)
@@ -56,28 +49,11 @@ def test_gaps_that_single_precision_does_not_resolve_keep_their_width():
 def test_metric_and_symbol_at_the_nodes():
     metric, errors = random_metric(52, 2.0, models=2), []
     for quadrature in (4, 8, 16, 32):
-        found, _ = geometry(metric, quadrature)
-        at = Panels.between(POSITIONS, quadrature).nodes.flatten(1)
-        log_sqrt, symbol = metric.with_symbol(at, WAVELENGTHS)
+        panels = Panels.between(POSITIONS, quadrature)
+        found = panels.evaluate(metric, WAVELENGTHS)
+        log_sqrt, symbol = metric.with_symbol(panels.nodes.flatten(1), WAVELENGTHS)
         g = torch.exp(2 * log_sqrt)
         torch.testing.assert_close(found.metric.flatten(1, 2), g, rtol=1e-13, atol=0)
         errors.append(float((found.symbol().flatten(1, 2) - symbol).abs().max()))
     assert errors[0] > 1e2 * errors[1] > 1e4 * errors[2]  # faster than any power
     assert errors[-1] <= 1e-11
-
-
-def test_a_model_is_the_same_alone_on_a_chart_and_with_pairs_of_its_own():
-    one, two = random_metric(52, 2.0), random_metric(54, 1.0, models=2)
-    shared, together = geometry(one, 6), geometry(two, 6)
-    rows = torch.tensor([[3, 0, 11], [19, 7, 8]])
-    pairs = (SOURCE.gather(1, rows), TARGET.gather(1, rows))
-    some = geometry(two, 6, source=pairs[0], target=pairs[1])[1]
-    for model in range(2):
-        pick = slice(model, model + 1)
-        for metric, (at, features) in ((one, shared), (two[model], together)):
-            alone = geometry(metric, 6, POSITIONS[pick], SOURCE[pick], TARGET[pick])
-            torch.testing.assert_close(alone[1][0], features[model], rtol=1e-13, atol=1e-14)
-            symbols = alone[0].symbol()[0], at.symbol()[model]
-            torch.testing.assert_close(*symbols, rtol=1e-11, atol=1e-12)
-        expected = together[1][model, rows[model]]
-        torch.testing.assert_close(some[model], expected, rtol=1e-14, atol=0)

@@ -73,18 +73,6 @@ def test_derivatives_against_automatic_differentiation(perceptron, rows):
         assert (part - truth).abs().max() <= 1e-12 * truth.abs().max()
 
 
-@MODELS
-def test_models_do_not_influence_each_other(perceptron, rows, model):
-    changed, inputs = perceptron[[0, 1, 2]], rows.clone()
-    others = [other for other in range(3) if other != model]
-    for tensor in changed.parameters:
-        tensor[others] = 1e3 * torch.rand_like(tensor[others])
-    inputs[others] = torch.nan
-    found = (changed(inputs), *changed.with_derivative(inputs, DIRECTION))
-    expected = (perceptron(rows), *perceptron.with_derivative(rows, DIRECTION))
-    assert_same([part[model] for part in found], [part[model] for part in expected])
-
-
 def test_named_tensors_come_back_and_absent_ones_are_named(perceptron):
     network = perceptron[[0, 1, 2, 0, 1, 2]]
     tensors = network.tensors("metric", 2, 3)

@@ -22,19 +22,13 @@ def test_all_pairs_are_the_permutations_of_two(count):
     [
         *([-0.5, bad] for bad in (1.0000001, 1.5, np.nan, np.inf)),
         *([0.5, -0.5], [-1.0, 0.0, 0.0, 1.0], [-1.0000001, 0.0]),
+        torch.tensor([0.5, 0.5 + 1e-9, 1.0]),  # one number in float32
     ],
 )
 def test_stations_off_the_chart_or_out_of_order_are_refused(stations):
     with pytest.raises(GeometryError, match=r"stations: found \[.*ascending .* from -1 to 1") as e:
-        BoundaryValueProblem.all_pairs(torch.tensor(stations, dtype=torch.float64))
+        BoundaryValueProblem.all_pairs(torch.as_tensor(stations))
     assert "\n" not in str(e.value)
-
-
-def test_stations_that_float32_cannot_tell_apart_are_refused():
-    close = torch.tensor([0.5, 0.5 + 1e-9, 1.0], dtype=torch.float64)
-    BoundaryValueProblem.all_pairs(close)
-    with pytest.raises(GeometryError, match="ascending"):
-        BoundaryValueProblem.all_pairs(close.float())
 
 
 def test_a_row_converges_within_the_tolerance_alone():

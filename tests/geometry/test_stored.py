@@ -27,8 +27,8 @@ def test_what_is_written_is_checked_and_read(tmp_path, dtype):
     told, positions = [], stretched(RESOLUTION, dtype)
     path = tmp_path / "grids.zarr"
     checked = write(path, dtype=dtype, report=told.append)
-    assert told == [1] * SOURCE.models
-    assert [model for model, _ in checked] == list(range(SOURCE.models))
+    assert told == [1] * LEARNED.network.models
+    assert [model for model, _ in checked] == list(range(LEARNED.network.models))
     stored = StoredGrids(path, LEARNED, SERIES, True)
     for model, seen in checked:
         grid = SOURCE.grid(model, positions)

@@ -3,7 +3,7 @@ import torch
 
 from geonode.geometry.perceptron import Perceptron
 from geonode.geometry.trainable import TrainablePerceptron
-from tests.geometry.closed_forms import CPU, with_gradients
+from tests.geometry.closed_forms import CPU
 
 SIZES, MODELS, ROWS = (3, 8, 5, 2), 3, 40
 
@@ -26,7 +26,9 @@ def gradients(perceptron, inputs):
 
 
 def by_recording(perceptron, inputs):
-    recorded = with_gradients(perceptron.to(CPU, torch.float64))
+    recorded = perceptron.to(CPU, torch.float64)
+    for part in recorded.parameters:  # recorded by torch operation by operation
+        part.requires_grad_()
     of_inputs, *parts = gradients(recorded, inputs.double())
     return of_inputs, torch.cat([part.flatten(1) for part in parts], dim=1)
 

@@ -8,14 +8,14 @@ from geonode.geometry.grid import Grid
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.verification import (
-    GridCheck,
     arc_length,
+    grid_errors,
     network_errors,
 )
 from tests.geometry.closed_forms import (
     KNOWN,
     DirectSource,
-    FormulaField,
+    field_of,
     nodes,
     random_metric,
 )
@@ -103,7 +103,7 @@ ENDS = torch.tensor([1.0, -1.0, 0.9, -0.4, 0.201]).double()
 
 @pytest.mark.parametrize("known", KNOWN)
 def test_lengths_of_known_metrics(known):
-    field = FormulaField([known] * len(STARTS))
+    field = field_of([known] * len(STARTS))
     lengths = known.arc_length(ENDS) - known.arc_length(STARTS)
     torch.testing.assert_close(arc_length(field, STARTS, ENDS), lengths, rtol=0, atol=1e-14)
 
@@ -120,23 +120,23 @@ def grid():
 
 
 def check_grid(grid, model=0, tolerance=1.0, wavelengths=MANY):
-    return GridCheck(SHARP, wavelengths, tolerance)(model, grid)
+    return grid_errors(SHARP, wavelengths, tolerance, model, grid)
 
 
 def test_an_exact_grid_has_the_errors_of_its_lookup_only(grid):
     for error, bound in zip(check_grid(grid), (1e-10, 1e-7), strict=True):
         assert bound / 100 < error <= bound
     other = DirectSource(SHARP, MANY).grid(2, nodes(400))
-    assert check_grid(other, model=2).symbol <= 1e-7
+    assert check_grid(other, model=2)[1] <= 1e-7
     with pytest.raises(GeometryError, match="lookups of model 2 are off"):
         check_grid(grid, model=2, tolerance=1e-3)
 
 
 def test_errors_of_known_size_are_seen(grid):
-    found = check_grid(Grid(grid.positions, grid.log_sqrt + 1e-3, grid.symbol - 2e-2))
+    log_sqrt, symbol = check_grid(Grid(grid.positions, grid.log_sqrt + 1e-3, grid.symbol - 2e-2))
     # The cubic of ln sqrt(g) bends with its slopes, by at most 2e-2 h / 4 inside a cell.
-    assert found.log_sqrt == pytest.approx(1e-3, abs=2e-2 * (2 / 399) / 4)
-    assert found.symbol == pytest.approx(2e-2, abs=1e-7)
+    assert log_sqrt == pytest.approx(1e-3, abs=2e-2 * (2 / 399) / 4)
+    assert symbol == pytest.approx(2e-2, abs=1e-7)
 
 
 @pytest.mark.parametrize("cell", [0, -1])
@@ -164,4 +164,4 @@ def test_few_wavelengths_and_a_float32_grid(grid):
     few = grid.at_wavelengths(torch.arange(3))
     single = Grid(few.positions.float(), few.log_sqrt.float(), few.symbol.float())
     with NoWideningMove():
-        assert check_grid(single, wavelengths=MANY[:3].float()).log_sqrt <= 1e-6
+        assert check_grid(single, wavelengths=MANY[:3].float())[0] <= 1e-6

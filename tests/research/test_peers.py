@@ -88,6 +88,6 @@ def test_the_symbol_in_jax_is_that_in_torch():
     x, w = 2 * torch.rand(2, 1, 20, generator=torch.Generator().manual_seed(0)).double() - 1
     jax.config.update("jax_enable_x64", True)
     found = jax.vmap(peer_solvers.in_jax(metric))(x[0].numpy(), w[0].numpy())
-    expected = metric.at_points(x, w)[1][0]
+    expected = metric.at_rows(x.T, w[0])[1][:, 0]
     torch.testing.assert_close(torch.tensor(found.tolist()).double(), expected, rtol=0, atol=1e-6)
     assert str(found.dtype) == "float64"

@@ -47,6 +47,15 @@ def test_fits_without_folds_are_those_of_scikit_learn(key, wavelengths):
 
 
 @pytest.mark.parametrize("key", METHODS)
+def test_of_one_fold_alone_estimates_are_the_mean(key):
+    target, spectra = samples(9)
+    found = Scores(spectra, 0 * FOLDS).left_out(7 + target, METHODS[key][0], 3)
+    np.testing.assert_allclose(found.estimates, np.full((24, 3), 7.0))
+    np.testing.assert_array_equal(found.leverages, np.full((24, 3), 1 / 24))
+    np.testing.assert_array_equal(found.inner, found.estimates[None])
+
+
+@pytest.mark.parametrize("key", METHODS)
 @pytest.mark.parametrize("wavelengths", [9, 70])
 def test_the_fit_to_all_samples_is_one_of_wavelengths(key, wavelengths):
     target, spectra = samples(wavelengths)

@@ -126,6 +126,14 @@ def test_reweighted_wavelengths_are_those_of_a_loop_that_refits():
     np.testing.assert_allclose(member.rotation @ member.slopes, slopes, rtol=1e-6, atol=1e-9)
 
 
+def test_of_two_folds_each_is_estimated_by_the_other():
+    """Where wavelengths are reweighted, no third fold is left to count components by."""
+    amounts, spectra = samples(count=44)
+    (found,) = fit_preprocessed(amounts[:, :1], spectra, np.arange(44) % 2)
+    assert np.corrcoef(found.left_out, amounts[:, 0])[0, 1] > 0.9
+    assert (found.leverages > 1 / 22).all()
+
+
 def test_few_wavelengths_are_taken_as_measured():
     amounts, spectra = samples()
     (found,) = fit_preprocessed(amounts[:, :1], spectra[:, :2], FOLDS)

@@ -5,10 +5,9 @@ from scipy.stats import chi2
 
 from geonode.config import GenerateParameters
 from geonode.errors import GeonodeError
-from geonode.spectra.synthetic import SyntheticResponse, synthetic_scans
+from geonode.spectra.synthetic import absorbance, aggregation, plasmon, synthetic_scans
 from geonode.spectra.table import to_csv
 
-RESPONSE = SyntheticResponse()
 LEVELS = np.array([0.0, 10.0, 20.0, 30.0, 40.0, 60.0])
 WAVELENGTHS = np.arange(200.0, 801.0)
 QUIET = {"detector": 0.0, "scatter": 0.0, "offset": 0.0, "slope": 0.0}
@@ -26,29 +25,27 @@ def parameters(seed=0, noise=None, axis=(200.0, 800.0, 1.0), **changes):
 
 
 def test_response_turns_at_a_majority_of_visible_wavelengths():
-    steps = np.diff(RESPONSE.absorbance(LEVELS, np.arange(400.0, 801.0)), axis=0)
+    steps = np.diff(absorbance(LEVELS, np.arange(400.0, 801.0)), axis=0)
     assert np.mean(np.any(steps > 0, axis=0) & np.any(steps < 0, axis=0)) > 0.5
 
 
 def test_gold_turns_blue_and_back():
-    aggregation = RESPONSE.aggregation(np.array([0.0, 12.5, 25.0, 50.0, 1e12]))
+    found = aggregation(np.array([0.0, 12.5, 25.0, 50.0, 1e12]))
     # theta = 0, 1/5, 1/2, 4/5, 1 for K = 25 ppb and n = 2, in 4 theta (1 - theta).
-    np.testing.assert_allclose(aggregation, [0, 0.64, 1, 0.64, 0], atol=1e-10)
+    np.testing.assert_allclose(found, [0, 0.64, 1, 0.64, 0], atol=1e-10)
 
 
 def test_plasmon_area_is_conserved():
     # Bands of at most 80 nm about 520 to 670 nm vanish to rounding within these limits.
-    area, _ = quad_vec(
-        lambda w: RESPONSE.plasmon(LEVELS, np.array([w]))[:, 0], -200, 1500, epsabs=1e-10
-    )
+    area, _ = quad_vec(lambda w: plasmon(LEVELS, np.array([w]))[:, 0], -200, 1500, epsabs=1e-10)
     np.testing.assert_allclose(area, 16.0, rtol=1e-9)
 
 
 def test_without_noise_every_scan_is_the_response_rounded():
     table = synthetic_scans(parameters())
-    expected = RESPONSE.absorbance(LEVELS, WAVELENGTHS)
-    for scans, absorbance in zip(table.scans, expected, strict=True):
-        np.testing.assert_allclose(scans, np.tile(absorbance, (3, 1)), atol=0.5001e-6)
+    expected = absorbance(LEVELS, WAVELENGTHS)
+    for scans, exact in zip(table.scans, expected, strict=True):
+        np.testing.assert_allclose(scans, np.tile(exact, (3, 1)), atol=0.5001e-6)
     assert table.replicate_noise() == pytest.approx(0, abs=1e-15)
 
 
@@ -64,10 +61,8 @@ def noise_of(kind, level, replicates):
     table = synthetic_scans(
         parameters(noise={kind: level}, replicates=replicates, axis=(300.0, 700.0, 40.0))
     )
-    response = RESPONSE.absorbance(table.concentrations, table.axis)
-    residuals = [
-        scans - absorbance for scans, absorbance in zip(table.scans, response, strict=True)
-    ]
+    response = absorbance(table.concentrations, table.axis)
+    residuals = [scans - exact for scans, exact in zip(table.scans, response, strict=True)]
     return np.concatenate(residuals), np.repeat(response, replicates, axis=0)
 
 

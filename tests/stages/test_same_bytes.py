@@ -1,4 +1,4 @@
-"""Every stage writes the same bytes, whatever cores it is given, and when it was killed before."""
+"""Every stage writes the same bytes, on any cores, by any engine, and when it was killed before."""
 
 import hashlib
 import json
@@ -42,7 +42,7 @@ ALL = "import runpy\n" + "\n".join(
 )
 
 
-def make(folder, **changes):
+def make(folder, engine="local", **changes):
     """A small project: code, pipeline and parameters."""
     (folder / "data").mkdir(parents=True)
     for name in ("dvc.yaml", "data/concentrations.csv"):
@@ -54,6 +54,7 @@ def make(folder, **changes):
         content[block] |= values
     for block in ("metric", "decoders"):
         content[block] |= changes
+    content["engine"]["kind"] = engine
     (folder / "params.yaml").write_text(json.dumps(content), encoding="utf-8")
 
 
@@ -68,9 +69,9 @@ def made(folder, *paths):
     }
 
 
-def run(folder, cores, threads):
+def run(folder, cores, threads, engine="local"):
     """All stages, on some cores and with some threads."""
-    make(folder, epochs=3, checkpoint_every=0)
+    make(folder, engine, epochs=3, checkpoint_every=0)
     command = ["taskset", "-c", cores, sys.executable, "-c", ALL]
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": threads}
     done = subprocess.run(
@@ -82,12 +83,13 @@ def run(folder, cores, threads):
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("taskset") is None, reason="no taskset here")
-def test_every_stage_has_the_same_bytes_on_any_cores(tmp_path):
+def test_every_stage_has_the_same_bytes_on_any_cores_and_by_any_engine(tmp_path):
     expected = run(tmp_path / "one", "0", "1")
     for path in (path for name in STAGES for path in outputs_of(name)):
         assert any(name.startswith(path) for name in expected), path  # so dvc.lock is the same
-    found = run(tmp_path / "two", "0,1", "3")
-    assert {n for n in expected if found.get(n) != expected[n]} == set()
+    for engine in ("local", "dask"):
+        found = run(tmp_path / engine, "0,1", "3", engine)
+        assert {n for n in expected if found.get(n) != expected[n]} == set()
 
 
 def outputs_of(name):

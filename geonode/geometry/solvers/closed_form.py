@@ -47,7 +47,7 @@ class ClosedForm:
         """
         stations, source, target = problem.stations, problem.source, problem.target
         at_stations = self.arc_length.at(stations)
-        root = torch.exp(self._log_sqrt_at(stations))[source]
+        root = torch.exp(self.grid.log_sqrt_at(stations))[source]
         v0 = (at_stations[target] - at_stations[source]) / root
         final = stations[target][:, None].expand_as(v0)
         on_fine, on_coarse = (
@@ -56,9 +56,8 @@ class ClosedForm:
         )
         # Richardson extrapolation: halving a grid divides its error, of order 4, by 16
         residual = (on_fine - final) + (on_fine - on_coarse) / 15
-        once = torch.ones_like(v0, dtype=torch.int64)
-        reached = converged(v0, residual, tolerance)
-        return Solution(v0, residual, reached, 0 * once, EVALUATIONS * once)
+        evaluations = torch.full_like(v0, EVALUATIONS, dtype=torch.int64)
+        return Solution(v0, residual, converged(v0, residual, tolerance), evaluations)
 
     def stations(
         self, positions: Float[Tensor, "station"], wavelengths: Float[Tensor, "wavelength"]
@@ -68,7 +67,7 @@ class ClosedForm:
         Beyond the grid the metric keeps its value at the end, as nothing is known there.
         Wavelengths are charted, those of the grid's columns.
         """
-        nodes, log_sqrt = self.grid.positions, self._log_sqrt_at(positions)
+        nodes, log_sqrt = self.grid.positions, self.grid.log_sqrt_at(positions)
         inside, root = positions.clamp(nodes[0], nodes[-1]), torch.exp(log_sqrt)
         length = self.arc_length.at(inside) + (positions - inside)[:, None] * root
         moment = self._moment.at(inside) + (positions**2 - inside**2)[:, None] * root / 2
@@ -92,7 +91,7 @@ class ClosedForm:
         """Positions x(t) along the geodesics with these first velocities; at time 0 exact."""
         start = problem.stations[problem.source][:, None].expand_as(v0)
         first = self.arc_length.at(problem.stations)[problem.source]
-        speed = v0 * torch.exp(self._log_sqrt_at(problem.stations))[problem.source]
+        speed = v0 * torch.exp(self.grid.log_sqrt_at(problem.stations))[problem.source]
         # one time after the other: what one needs stays in cache
         return torch.stack(
             [
@@ -101,11 +100,6 @@ class ClosedForm:
             ],
             dim=-1,
         )
-
-    def _log_sqrt_at(
-        self, stations: Float[Tensor, "station"]
-    ) -> Float[Tensor, "station wavelength"]:
-        return self.grid.log_sqrt_at(stations[None]).T
 
     def _minimum_inside(self, low: Tensor, high: Tensor) -> Float[Tensor, "wavelength"]:
         """Minimum over the nodes, and the turning points between nodes, strictly inside a gap."""

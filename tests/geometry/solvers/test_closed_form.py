@@ -141,7 +141,7 @@ def test_a_grid_that_is_too_coarse_is_reported(metric, coarse):
     assert truth.residual.abs().max() <= 1e-9
 
 
-def test_trajectories_and_features_follow_from_the_velocity():
+def test_trajectories_follow_from_the_velocity():
     """A velocity that is too large by a share goes on beyond the target by that share of l."""
     grid = grid_of([exponential(0.7)], nodes(2000))
     closed_form, problem, solved = solve(grid, STATIONS[1:4])  # 1% off stays on the chart
@@ -151,7 +151,3 @@ def test_trajectories_and_features_follow_from_the_velocity():
     found = closed_form.trajectories(problem, v0, TIMES)[:, 0]
     expected = known.inverse(first[:, None] + 1.01 * length[:, None] * TIMES)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
-    stations = closed_form.stations(problem.stations, torch.zeros(1).double())
-    features = stations.every_path(v0)[1] / solved.features
-    wanted = torch.tensor([1, 1 / 1.01, 1.01, 1.01], dtype=torch.float64)
-    torch.testing.assert_close(features[:, 0, :4], wanted.expand(6, -1), rtol=1e-12, atol=0)

@@ -1,15 +1,17 @@
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from scipy.integrate import solve_ivp
 
-from geonode.geometry.field import GridField, NetworkField
-from geonode.geometry.solvers.initial_value import DormandPrince, RungeKutta
+from geonode.geometry.field import Field
+from geonode.geometry.solvers.initial_value import dormand_prince, runge_kutta
 from tests.geometry.closed_forms import (
     RECIPROCAL,
-    FormulaField,
     constant,
     exponential,
+    field_of,
     grid_of,
     nodes,
     order,
@@ -20,7 +22,17 @@ METRICS = (constant(2.5), exponential(0.7), exponential(-1.9), RECIPROCAL)
 START = torch.tensor([-0.9, -0.5, -0.6, -0.3], dtype=torch.float64)
 VELOCITY = torch.tensor([1.7, 1.2, 0.25, -0.6], dtype=torch.float64)
 GRID = grid_of(METRICS, nodes(2000))
-BOTH = pytest.mark.parametrize("integrator", [RungeKutta(50), DormandPrince(1e-7)])
+
+
+def rk4(steps):
+    return partial(runge_kutta, steps=steps)
+
+
+def dopri5(tolerance):
+    return partial(dormand_prince, tolerance=tolerance)
+
+
+BOTH = pytest.mark.parametrize("integrator", [rk4(50), dopri5(1e-7)])
 
 
 def exact(start=START, velocity=VELOCITY, metrics=METRICS):
@@ -38,7 +50,7 @@ def largest(tensor):
 
 
 @BOTH
-@pytest.mark.parametrize("field", [FormulaField(METRICS), GridField(GRID, torch.arange(4))])
+@pytest.mark.parametrize("field", [field_of(METRICS), Field(GRID.lookup, torch.arange(4))])
 def test_paths_arrive_where_the_closed_form_does_and_so_do_their_neighbours(integrator, field):
     arrival = integrator(field, START, VELOCITY)
     position, sensitivity = exact()
@@ -48,7 +60,7 @@ def test_paths_arrive_where_the_closed_form_does_and_so_do_their_neighbours(inte
 
 @BOTH
 def test_a_network_against_scipy(integrator):
-    field = NetworkField(random_metric(31, 3.0), torch.linspace(-1, 1, 7).double())
+    field = Field(random_metric(31, 3.0).at_rows, torch.linspace(-1, 1, 7).double())
     start = torch.linspace(-0.95, 0.9, 7).double()
     velocity = 0.8 * (0.2 - start)
 
@@ -64,12 +76,12 @@ def test_a_network_against_scipy(integrator):
 
 def test_rk4_is_of_order_four_in_as_many_steps_as_it_is_told():
     steps, truth = [8, 16, 32], exact()[0]
-    arrivals = [RungeKutta(n)(FormulaField(METRICS), START, VELOCITY) for n in steps]
+    arrivals = [rk4(n)(field_of(METRICS), START, VELOCITY) for n in steps]
     for row in (1, 2, 3):
         errors = [float((arrival.position - truth)[row].abs()) for arrival in arrivals]
         assert abs(order([1 / n for n in steps], errors) - 4) <= 0.3
     for count in (1, 49, 50, 93):
-        arrival = RungeKutta(count)(FormulaField(METRICS), START, VELOCITY)
+        arrival = rk4(count)(field_of(METRICS), START, VELOCITY)
         assert (arrival.evaluations == 4 * count + 2).all()
 
 
@@ -78,20 +90,18 @@ def test_easy_rows_do_not_hide_a_hard_one():
     rows, hard = 2_000, 777
     column = torch.zeros(rows, dtype=torch.int64)
     column[hard] = 2
-    field = GridField(GRID, column)
+    field = Field(GRID.lookup, column)
     start, velocity = torch.full((rows,), -0.9).double(), torch.full((rows,), 0.1).double()
     velocity[hard] = 0.4
     truth = exact(start[[hard]], velocity[[hard]], METRICS[2:3])[0]
-    found = DormandPrince(1e-6)(field, start, velocity).position[hard]
+    found = dopri5(1e-6)(field, start, velocity).position[hard]
     assert largest(found - truth) <= 2e-6
 
 
-@pytest.mark.parametrize(
-    ("integrator", "tolerance"), [(RungeKutta(20), 0.0), (DormandPrince(1e-6), 1e-4)]
-)
+@pytest.mark.parametrize(("integrator", "tolerance"), [(rk4(20), 0.0), (dopri5(1e-6), 1e-4)])
 def test_rows_by_rk4_are_on_their_own_and_by_dopri5_within_the_tolerance(integrator, tolerance):
     generator, rows = torch.Generator().manual_seed(1), 61
-    field = GridField(GRID, torch.randint(4, (rows,), generator=generator))
+    field = Field(GRID.lookup, torch.randint(4, (rows,), generator=generator))
     start = torch.rand(rows, generator=generator).double() - 0.5
     velocity = 0.5 * torch.rand(rows, generator=generator).double()
     shuffled = torch.randperm(rows, generator=generator)
@@ -102,9 +112,9 @@ def test_rows_by_rk4_are_on_their_own_and_by_dopri5_within_the_tolerance(integra
             assert largest(getattr(part, name) - getattr(whole, name)[some]) <= tolerance
 
 
-@pytest.mark.parametrize("integrator", [RungeKutta(50), DormandPrince(1e-4)])
+@pytest.mark.parametrize("integrator", [rk4(50), dopri5(1e-4)])
 def test_a_path_that_does_not_stay_finite_leaves_the_others_alone(integrator):
-    field = FormulaField([METRICS[1], METRICS[2], METRICS[3]])
+    field = field_of([METRICS[1], METRICS[2], METRICS[3]])
     start, velocity = START[1:], torch.tensor([1.2, 2e3, -0.6]).double()
     arrival = integrator(field, start, velocity)
     others = torch.tensor([0, 2])
