@@ -340,7 +340,7 @@ def metric_csv(model: SpectralModel) -> str:
     levels = model.series.concentrations
     places = np.union1d(levels, np.linspace(levels[0], levels[-1], METRIC_PLACES))
     places = places[places > 0]
-    metric = model.predict(places).sqrt_metric if model.has_posterior else None
+    metric = model.predict(places).sqrt_metric if model.blend.has_intervals else None
     numbers = np.empty((3, 0)) if metric is None else np.stack([places, *metric])
     columns = [Column(*one, exponent=True) for one in zip(names, numbers, strict=True)]
     return Table("metric_posterior", "Posterior of sqrt(g)", columns).csv()

@@ -124,17 +124,12 @@ class Blend:
         Raises:
             ArtifactError: it cannot be written; an older artifact is then intact.
         """
-        tensors = {
-            "weights": torch.from_numpy(self.weights),
-            "training": torch.from_numpy(self.training),
-        }
+        named = {"weights": self.weights, "training": self.training}
+        tensors = {name: torch.from_numpy(one) for name, one in named.items()}
         for kind, decoders in self.decoders.items():
             tensors |= {f"{kind}/{name}": tensor for name, tensor in decoders.tensors().items()}
-        metadata = {
-            "kinds": json.dumps(list(self.decoders)),
-            "made_from": json.dumps(made_from),
-        }
-        write_weights(path, tensors, metadata)
+        metadata = {"kinds": list(self.decoders), "made_from": made_from}
+        write_weights(path, tensors, {name: json.dumps(one) for name, one in metadata.items()})
 
     @classmethod
     def read(cls, path: Path, place: torch.device = CPU) -> "Blend":
@@ -146,16 +141,11 @@ class Blend:
         """
         tensors, metadata = read_weights(path)
         try:
-            decoders = {
-                kind: KINDS[kind].from_tensors(
-                    {
-                        name.removeprefix(f"{kind}/"): tensor
-                        for name, tensor in tensors.items()
-                        if name.startswith(f"{kind}/")
-                    }
-                )
-                for kind in json.loads(metadata["kinds"])
-            }
+            decoders: dict[str, Decoders] = {}
+            for kind in json.loads(metadata["kinds"]):
+                start = f"{kind}/"
+                own = {n[len(start) :]: one for n, one in tensors.items() if n.startswith(start)}
+                decoders[kind] = KINDS[kind].from_tensors(own)
             if "posterior" in decoders:
                 decoders["posterior"] = PosteriorDecoders(packaged_prior(place))
             weights = tensors["weights"].numpy()

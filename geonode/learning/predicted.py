@@ -170,15 +170,15 @@ class Decoders(ABC):
             for fold in folds
         ]
 
-    @abstractmethod
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
-        """Tensors to store, by name."""
+        """Tensors to store, by name; none unless a subclass has some."""
+        return {}
 
     @classmethod
-    @abstractmethod
-    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "Decoders":
+    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "Decoders":  # noqa: ARG003
         """Inverse of `tensors`.
 
         Raises:
             KeyError: a tensor is absent.
         """
+        return cls()
