@@ -70,21 +70,12 @@ class MiddleFold:
     device: Device
     parameters: DecodersParameters
     wavelengths: int  # number of wavelengths, at most
-    features: Float[np.ndarray, "member fold pair wavelength feature"]
-    """Features of the geodesics of the pipeline, of the first member at all wavelengths."""
 
-    @classmethod
-    def of(
-        cls,
-        learned: LearnedMetrics,
-        series: Series,
-        device: Device,
-        parameters: DecodersParameters,
-        wavelengths: int,
-    ) -> "MiddleFold":
-        """The fold of a series and its metrics."""
-        features = path_features(first_member(learned), series, np.arange(len(series.axis)))
-        return cls(learned, series, device, parameters, wavelengths, features)
+    @cached_property
+    def features(self) -> Float[np.ndarray, "member fold pair wavelength feature"]:
+        """Features of the geodesics of the pipeline, of the first member at all wavelengths."""
+        every = np.arange(len(self.series.axis))
+        return path_features(first_member(self.learned), self.series, every)
 
     @property
     def middle(self) -> int:
@@ -202,7 +193,7 @@ def main(
     with consistent_artifacts(SPECTRA, METRIC):
         series, learned = read_series(SPECTRA), LearnedMetrics.read(METRIC)
     records = {name: Record.read(RECORDS / f"{name}.json") for name in PIPELINE}
-    fold = MiddleFold.of(learned, series, device, parameters.decoders, wavelengths)
+    fold = MiddleFold(learned, series, device, parameters.decoders, wavelengths)
     with bar("timing the sequential method", len(fold.rows)) as report:
         walked, call = fold.walk(report)
     calls, seconds = published_calls(), sum(record.seconds for record in records.values())
