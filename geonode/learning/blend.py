@@ -65,12 +65,8 @@ class Blend:
     ) -> Predicted:
         """Predicted spectra.
 
-        Args:
-            fold: a fold of `leave_one_out`.
-            series: the measured series. The spectra that the fold leaves out are not read.
-            concentrations: targets.
-            features: of the geodesics from the fold's training levels to the targets, at the
-                training wavelengths; None for the posterior alone.
+        Arguments are those of `Decoders.predict`, for a fold of `leave_one_out`; features are at
+        the training wavelengths, None for the posterior alone.
         """
         parts = [
             decoders.predict(fold, series, concentrations, features)

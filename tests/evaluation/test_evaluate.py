@@ -235,4 +235,4 @@ def test_the_metric_is_drawn_between_all_levels_but_not_at_zero(known):
     assert [*found] == ["concentration", "sqrt_g", "deviation"]
     places = np.union1d(LEVELS, np.linspace(0, 60, 101))[1:] if known else np.zeros(0)
     expected = np.stack([places, 2 * places, places / 10], axis=1)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(found.to_numpy(float), expected, rtol=1e-5)

@@ -93,34 +93,15 @@ def left_out(decoders, series, features):
     return tuple(np.concatenate(part) for part in zip(*pairs, strict=True))
 
 
-TRAINING = {
-    "seed": 0,
-    "members": 1,
-    "epochs": 3,
-    "wavelengths": TRAINING_WAVELENGTHS,
-    "gradient_clip": 1.0,
-    "checkpoint_every": 0,
-}
+TRAINING = {"epochs": 3, "wavelengths": TRAINING_WAVELENGTHS}
 
 
 def metric_parameters(**changes):
-    values = {
-        "learning": "end_to_end",
-        "evidence_margin": 1.0,
-        "learning_rate": 0.005,
-        "decoder_learning_rate": 0.01,
-        "quadrature_nodes": 3,
-        "smoothness_weight": 1e-4,
-        "bounds": (0.2, 5.0),
-        "bounds_weight": 0.1,
-        "length_weight": 1e-4,
-    }
-    return MetricParameters(**(TRAINING | values | changes))
+    return MetricParameters(**(TRAINING | changes))
 
 
 def decoder_parameters(**changes):
-    values = {"kind": "path", "learning_rate": 0.01}
-    return DecodersParameters(**(TRAINING | values | changes))
+    return DecodersParameters(**(TRAINING | {"kind": "path"} | changes))
 
 
 def trained_metrics(run, wavelengths=9, **changes):

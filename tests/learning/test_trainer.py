@@ -9,7 +9,7 @@ from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning import trainer
 from geonode.learning.trainer import Training, history_csv
-from tests.learning.series import TRAINING, decoder_parameters
+from tests.learning.series import decoder_parameters
 
 EPOCHS, CLIP, ROWS = 40, 1.0, 20
 RATES = (0.05, 0.2)
@@ -17,7 +17,7 @@ SCALES = (1e3, 1.0, 1e-3)  # of the loss: always, sometimes and never clipped
 
 
 def parameters(**changes):
-    return TrainingParameters(**(TRAINING | {"epochs": EPOCHS, "gradient_clip": CLIP} | changes))
+    return TrainingParameters(**({"epochs": EPOCHS, "gradient_clip": CLIP} | changes))
 
 
 def problem():
