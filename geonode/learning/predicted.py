@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +49,7 @@ class Predicted:
     residuals: Residuals | None = None
     """Residuals of the training levels under the posterior over metrics; None without one."""
 
-    @property
+    @cached_property
     def deviation(self) -> Float[np.ndarray, "target wavelength"]:
         """Standard deviation at every wavelength, by the covariance.
 
