@@ -3,7 +3,6 @@ import csv
 import numpy as np
 import pytest
 from scipy.interpolate import PchipInterpolator
-from scipy.linalg import null_space
 
 from geonode.evaluation import baselines
 from geonode.evaluation.baselines import (
@@ -15,8 +14,9 @@ from geonode.evaluation.baselines import (
     predict_by_baselines,
 )
 from geonode.evaluation.scores import series_scores
-from geonode.learning.gaussian_process import PROCESS_LENGTHS, PROCESS_NOISES
+from geonode.learning.gaussian_process import fit_process
 from geonode.spectra.chart import Chart
+from tests.learning.series import smooth
 
 POSITIONS = np.array([-1.0, -0.7, -0.1, 0.2, 0.55, 1.0])
 LEVELS = np.array([0.0, 2.0, 5.0, 20.0, 60.0, 200.0])
@@ -35,13 +35,6 @@ def predict(chart, levels, spectra, level):
     """Prediction at one level by every baseline."""
     found = predict_by_baselines(chart, levels, spectra, np.array([level]))
     return {name: rows[0] for name, rows in found.items()}
-
-
-def smooth(coordinate):
-    """Spectra that are smooth functions of a coordinate scaled to [-1, 1]."""
-    scaled = 2 * (coordinate - coordinate.min()) / np.ptp(coordinate) - 1
-    axis = np.linspace(0, 1, 30)
-    return np.sin(2 * scaled[:, None] + 5 * axis) + 0.5 * np.cos(3 * scaled[:, None] * axis)
 
 
 @pytest.fixture
@@ -123,27 +116,11 @@ def test_most_baselines_predict_from_positions_on_the_given_chart():
         np.testing.assert_allclose(predicted[name], expected, atol=1e-5)
 
 
-def dense_process(places, spectra):
-    """Prediction at the last place, and evidence, by contrasts and the kriging equations."""
-    places = 2 * (places - places.min()) / np.ptp(places) - 1
-    count = len(spectra)
-    contrasts = null_space(np.ones((1, count))).T
-    data = contrasts @ spectra
-    best = (-np.inf, np.nan, np.nan)
-    for length in PROCESS_LENGTHS:
-        for noise in PROCESS_NOISES:
-            kernel = np.exp(-(np.subtract.outer(places, places) ** 2) / (2 * length**2))
-            covariance = contrasts @ (kernel[:-1, :-1] + noise * np.eye(count)) @ contrasts.T
-            scale = np.mean(data * np.linalg.solve(covariance, data))
-            evidence = -0.5 * ((count - 1) * np.log(scale) + np.linalg.slogdet(covariance)[1])
-            best = max(best, (evidence, length, noise))
-    evidence, length, noise = best
-    kernel = np.exp(-(np.subtract.outer(places, places) ** 2) / (2 * length**2))
-    equations = np.ones((count + 1, count + 1))
-    equations[:-1, :-1] = kernel[:-1, :-1] + noise * np.eye(count)
-    equations[-1, -1] = 0
-    weights = np.linalg.solve(equations, np.append(kernel[-1, :-1], 1.0))[:-1]
-    return weights @ spectra, evidence
+def by_process(places, spectra):
+    """Prediction at the last place, and evidence, on a chart that reaches over all of them."""
+    *known, place = 2 * (places - places.min()) / np.ptp(places) - 1
+    process, evidence = fit_process(np.array(known), spectra, "constant")
+    return process.predict(np.array(known), spectra, np.array([place]))[0], evidence
 
 
 POSITIVE = np.array([1.0, 2.5, 12.0, 40.0, 55.0, 300.0])
@@ -162,13 +139,13 @@ CASES = [
 
 
 @pytest.mark.parametrize(("levels", "level", "smooth_in", "logarithm"), CASES)
-def test_processes_are_the_dense_ones_on_charts_of_all_levels(levels, level, smooth_in, logarithm):
+def test_processes_are_on_charts_of_all_levels(levels, level, smooth_in, logarithm):
     noise = 0.02 * np.random.default_rng(4).normal(size=(6, 30))
     training = levels != level
-    spectra = (smooth(smooth_in(levels)) + noise)[training]
+    spectra = (smooth(smooth_in(levels), 30) + noise)[training]
     places = np.append(levels[training], level)
-    linear, on_linear = dense_process(places, spectra)
-    logarithmic, on_log = dense_process(logarithm(places), spectra)
+    linear, on_linear = by_process(places, spectra)
+    logarithmic, on_log = by_process(logarithm(places), spectra)
     by_evidence = logarithmic if on_log > on_linear else linear
     predicted = predict(linear_chart(levels), levels[training], spectra, level)
     for name, expected in zip(PROCESSES, (linear, logarithmic, by_evidence), strict=True):
@@ -241,7 +218,7 @@ def of_every_rank(positions, spectra, target):
 @pytest.mark.parametrize("seed", range(4))
 def test_the_rank_of_low_rank_pchip_is_that_of_refits(seed):
     random = np.random.default_rng(seed)
-    spectra = smooth(POSITIONS) + 0.2 * random.normal(size=(6, 30))
+    spectra = smooth(POSITIONS, 30) + 0.2 * random.normal(size=(6, 30))
     errors = np.zeros(4)
     for level in range(6):
         known = np.delete(POSITIONS, level), np.delete(spectra, level, axis=0)

@@ -45,6 +45,13 @@ def spectra(levels, wavelengths):
     return 0.3 + 0.1 * np.cos(2 * x + 0.5 * w) + 0.05 * w
 
 
+def smooth(coordinate, wavelengths):
+    """Spectra that are smooth functions of a coordinate scaled to -1 and 1."""
+    scaled = 2 * (coordinate - coordinate.min()) / np.ptp(coordinate) - 1
+    axis = np.linspace(0, 1, wavelengths)
+    return np.sin(2 * scaled[:, None] + 5 * axis) + 0.5 * np.cos(3 * scaled[:, None] * axis)
+
+
 def series(levels, wavelengths, signal=None):
     """Those spectra, or others, on a linear chart whose positions are those above."""
     signal = spectra(levels, wavelengths) if signal is None else signal

@@ -36,19 +36,11 @@ from research.simulated_series import simulate
 from tests.learning.series import cpu, series
 
 FILE = Path(__file__).parents[2] / "params.yaml"
-DEVICE, SEED = cpu(torch.float64), 7
 SERIES = series(5, 9)
 DECADES = np.geomspace(0.1, 1000.0, 5)
 OF_DECADES = replace(
     SERIES, amounts=DECADES[:, None], charts=(Chart.of("log", None, DECADES),)
 )  # whose chart a user would set to logarithmic
-TINY = {"epochs": 2, "wavelengths": 5, "members": 2}
-
-
-def parameters(seed=SEED):
-    changes = {f"{block}.{key}": n for block in ("metric", "decoders") for key, n in TINY.items()}
-    changes |= {f"{block}.seed": seed for block in ("metric", "decoders")}
-    return read_parameters(FILE, changes | {"inner.members": 1})
 
 
 def numbers_of(prediction, measured):
@@ -62,18 +54,6 @@ def numbers_of(prediction, measured):
 
 def numbers(row):
     return row["rmse"], row.get("coverage90_interior"), row.get("coverage90_ends")
-
-
-def fitted(measured, learning, kind, inner_members):
-    """The model of one choice."""
-    own = parameters()
-    blocks = (
-        own.inner.model_copy(update={"members": inner_members}),
-        own.metric.model_copy(update={"learning": learning}),
-        own.decoders.model_copy(update={"kind": kind}),
-    )
-    changed = dict(zip(("inner", "metric", "decoders"), blocks, strict=True))
-    return SpectralModel.fit(measured, own.model_copy(update=changed), DEVICE)
 
 
 def left_out_by_weights(measured, weigh):
@@ -97,7 +77,9 @@ def left_out_by_weights(measured, weigh):
 def test_posteriors_are_that_of_the_package_and_those_without_one_part(measured, family):
     rows = {name: one.row for name, one in by_posteriors(measured).items()}
     assert list(rows) == [LEARNED, INITIAL, FLAT]
-    expected = numbers_of(fitted(measured, "flat", "posterior", 0).left_out(), measured)
+    parameters = read_parameters(FILE, {"preset": "fast"})
+    model = SpectralModel.fit(measured, parameters, cpu(torch.float64))
+    expected = numbers_of(model.left_out(), measured)
     assert numbers(rows[LEARNED]) == pytest.approx(expected, rel=1e-9)
 
     initial = left_out_by_weights(measured, lambda evidence: evidence.initial.softmax(-1))
