@@ -77,6 +77,15 @@ def test_an_axis_that_does_not_ascend_is_refused(axis):
 # a series
 
 
+def test_an_r2_of_zero_counts_in_the_mean():
+    """SST = 2, 8, 18; SSE = 1, 1, 18."""
+    measured = np.array([[0.0, 2.0], [0.0, 4.0], [0.0, 6.0]])
+    predicted = np.array([[1.0, 2.0], [0.0, 5.0], [3.0, 3.0]])
+    scores = series_scores(np.arange(2.0), np.array([0.0, 0.5, 60.0]), measured, predicted)
+    assert [fold["r2"] for fold in scores["folds"].values()] == pytest.approx([1 / 2, 7 / 8, 0])
+    assert scores["mean_r2"] == pytest.approx(11 / 24)
+
+
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 7))
 def test_the_mean_of_the_other_spectra_has_q2_zero(seed, count):

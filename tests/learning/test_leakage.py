@@ -7,10 +7,9 @@ import torch
 from geonode.config import InnerParameters
 from geonode.estimation.curve import Curve
 from geonode.learning import blend as blending
-from geonode.learning.blend import KINDS, fit_blend
+from geonode.learning.blend import KINDS, InnerPredictions, fit_blend
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
-from geonode.learning.inner_predictions import InnerPredictions
 from geonode.learning.metric_learning import LEARNING, learn
 from geonode.learning.path_features import features_to, path_features
 from tests.learning.series import (
