@@ -87,7 +87,7 @@ def held(batch: Batch, report: Progress = silent) -> list[dict[str, Any]]:
         {
             **{"levels": batch.levels, "inside": one.inside},
             "spectra": np.mean(one.ratios <= width),
-            **{p: one.more_likely < mass_of_level(mass, p) for p in PROBABILITIES},
+            **{f"{p}": one.more_likely < mass_of_level(mass, p) for p in PROBABILITIES},
         }
         for one, mass, width in zip(found, masses, widths, strict=True)
     ]

@@ -20,6 +20,13 @@ LARGEST_POSITION = 1e12
 """Largest absolute position; targets further away are clamped to it."""
 
 
+class Scales(NamedTuple):
+    """Scales of the charts with one."""
+
+    kappa: Float[Tensor, "fold scale 1"]  # of asinh
+    half: Float[Tensor, "fold scale 1"]  # h of Langmuir's
+
+
 class Positions(NamedTuple):
     """Training levels and targets on every chart."""
 
@@ -38,7 +45,7 @@ def positions(
     Both are concentrations, none negative; levels ascend.
     """
     count = levels.shape[1]
-    raw, _ = arc_lengths(levels, torch.cat([levels, targets], dim=1))
+    raw = arc_lengths(scales(levels), torch.cat([levels, targets], dim=1))
     low, high = raw[..., :1], raw[..., count - 1 : count]
     scaled = 2 * (raw - low) / (high - low) - 1
     positive = (levels > 0).all(dim=1, keepdim=True)
@@ -54,28 +61,34 @@ def sqrt_metrics(
     levels: Float[Tensor, "fold level"], targets: Float[Tensor, "fold target"]
 ) -> Float[Tensor, "fold chart target"]:
     """sqrt(g) = dx/dc of every chart (per unit of concentration); NaN where it is not valid."""
-    raw, slopes = arc_lengths(levels, torch.cat([levels[:, [0, -1]], targets], dim=1))
-    length = raw[..., 1:2] - raw[..., :1]
+    found = scales(levels)
+    raw = arc_lengths(found, levels[:, [0, -1]])
+    length = raw[..., 1:] - raw[..., :1]
     valid = positions(levels, targets).valid
-    return torch.where(valid, 2 * slopes[..., 2:] / length, torch.nan)
+    return torch.where(valid, 2 * slopes(found, targets) / length, torch.nan)
 
 
 def arc_lengths(
-    levels: Float[Tensor, "fold level"], values: Float[Tensor, "fold value"]
-) -> tuple[Float[Tensor, "fold chart value"], Float[Tensor, "fold chart value"]]:
-    """Arc lengths on every chart of levels, from an arbitrary origin, and their derivatives.
+    found: Scales, values: Float[Tensor, "fold value"]
+) -> Float[Tensor, "fold chart value"]:
+    """Arc lengths on every chart from an arbitrary origin."""
+    value = values[:, None]
+    of_asinh, of_langmuir = torch.asinh(value / found.kappa), value / (value + found.half)
+    return torch.cat([value, of_asinh, torch.log(value), of_langmuir], dim=1)
 
-    The scales of charts are evenly spaced on a logarithmic scale.
-    """
+
+def slopes(found: Scales, values: Float[Tensor, "fold value"]) -> Float[Tensor, "fold chart value"]:
+    """Derivatives of `arc_lengths` by the values."""
+    value, (kappa, half) = values[:, None], found
+    of_asinh, of_langmuir = 1 / torch.hypot(value, kappa), half / (value + half) ** 2
+    return torch.cat([torch.ones_like(value), of_asinh, 1 / value, of_langmuir], dim=1)
+
+
+def scales(levels: Float[Tensor, "fold level"]) -> Scales:
+    """Scales of the charts of levels, evenly spaced on a logarithmic scale."""
     lowest = torch.where(levels > 0, levels, torch.inf).amin(dim=1)
-    largest, value = 2 * levels.amax(dim=1), values[:, None]
-    kappa, half = _spaced(lowest / 3, largest, KAPPAS), _spaced(lowest, largest, HALVES)
-    lengths = [value, torch.asinh(value / kappa), torch.log(value), value / (value + half)]
-    slopes = [
-        *(torch.ones_like(value), 1 / torch.hypot(value, kappa)),
-        *(1 / value, half / (value + half) ** 2),
-    ]
-    return torch.cat(lengths, dim=1), torch.cat(slopes, dim=1)
+    highest = levels.amax(dim=1)
+    return Scales(_spaced(lowest / 3, 2 * highest, KAPPAS), _spaced(lowest, 2 * highest, HALVES))
 
 
 def _spaced(low: Tensor, high: Tensor, count: int) -> Tensor:

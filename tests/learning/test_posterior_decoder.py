@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from geonode.errors import TrainingError
-from geonode.learning.folds import leave_one_out, leave_two_out
+from geonode.learning.folds import Fold, leave_one_out, leave_two_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from tests.learning.series import series
@@ -32,7 +32,7 @@ def test_two_levels_are_too_few():
     fold = leave_one_out(4)[1]
     assert np.isfinite(predict(few, fold).spectra).all()
     with pytest.raises(TrainingError, match=r"found levels .*, expected three or more"):
-        predict(few, fold.without(3))
+        predict(few, Fold(0, 4, (1, 3)))
 
 
 @pytest.mark.parametrize("levels", [6, 11])
