@@ -187,10 +187,8 @@ class Training:
         recent = torch.stack(self._history[-FINITE_CHECK_EPOCHS:])
         if not torch.isfinite(recent).all():
             epoch, _, model = torch.nonzero(~torch.isfinite(recent))[0].tolist()
-            wrong, when = (
-                f"the loss of {self.name(model)}",
-                f"at epoch {done - len(recent) + epoch}",
-            )
+            epoch += done - len(recent)
+            wrong, when = f"the loss of {self.name(model)}", f"at epoch {epoch}"
         else:
             finite = torch.stack([torch.isfinite(t).flatten(1).all(1) for t in self._tensors])
             if finite.all():
