@@ -5,6 +5,7 @@ data/device.json, and writes metrics/ablation.csv and metrics/ablation_tests.csv
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -77,33 +78,18 @@ QUESTIONS = (
 """Pairs of methods that are compared on all series."""
 
 
-class InitialWeights(WeightRule):
-    """Rule of weights without learning: a softmax of the leave-one-out errors of the smoothers."""
+class OtherRule(WeightRule):
+    """Rule of weights and expected error by a function of the evidence, without networks."""
 
-    def __init__(self) -> None:
-        super().__init__(networks=0, width=1)
-
-    def forward(
-        self, evidence: Evidence
-    ) -> tuple[Float[Tensor, "row smoother"], Float[Tensor, "row"]]:
-        """Weights and expected error by the leave-one-out error alone."""
-        return torch.softmax(evidence.initial, dim=-1), evidence.total * evidence.expected
-
-
-class OneChart(WeightRule):
-    """Rule of weights restricted to the smoothers of one chart."""
-
-    def __init__(self, rule: WeightRule, chart: int) -> None:
+    def __init__(self, rule: Callable[[Evidence], tuple[Tensor, Tensor]]) -> None:
         super().__init__(networks=0, width=1)
         self.rule = rule
-        self.others = dictionary().chart != chart
 
     def forward(
         self, evidence: Evidence
     ) -> tuple[Float[Tensor, "row smoother"], Float[Tensor, "row"]]:
-        """Weights and expected error by the rule, among the smoothers of the chart."""
-        initial = evidence.initial.masked_fill(self.others, -torch.inf)
-        return self.rule(evidence._replace(initial=initial))
+        """Weights of the smoothers and expected squared error by the function."""
+        return self.rule(evidence)
 
 
 # methods
@@ -116,8 +102,15 @@ def rules(levels: Float[np.ndarray, "level"]) -> dict[str, WeightRule]:
     proposes it, linear elsewhere.
     """
     rule = packaged_prior().rule
-    chart = LOG if proposes_log(levels) else FAMILIES.index("linear")
-    return {LEARNED: rule, INITIAL: InitialWeights(), FLAT: OneChart(rule, chart)}
+    others = dictionary().chart != (LOG if proposes_log(levels) else FAMILIES.index("linear"))
+
+    def of_errors(found: Evidence) -> tuple[Tensor, Tensor]:
+        return torch.softmax(found.initial, dim=-1), found.total * found.expected
+
+    def on_one_chart(found: Evidence) -> tuple[Tensor, Tensor]:
+        return rule(found._replace(initial=found.initial.masked_fill(others, -torch.inf)))
+
+    return {LEARNED: rule, INITIAL: OtherRule(of_errors), FLAT: OtherRule(on_one_chart)}
 
 
 def by_posteriors(series: Series, report: Progress = silent) -> dict[str, Evaluation]:

@@ -13,29 +13,24 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
-import torch
 import typer
 
 from geonode.calibration.combination import combined_left_out
 from geonode.calibration.intervals import ErrorLaw, is_determined
 from geonode.calibration.methods import fitted, keys_for
 from geonode.calibration.precision import OF_COMBINATION, OF_METHOD, PrecisionProfile
-from geonode.compute.processes import finished, processes_for
+from geonode.config import SpectraParameters
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate
 from geonode.learning.folds import leave_one_out
 from geonode.parameters_file import read_parameters
 from geonode.posterior.prior import packaged_prior
-from geonode.progress import Progress, bar, silent
+from geonode.progress import Progress, silent
 from geonode.reading.folder import parameters_of_folder
 from geonode.reading.series_file import read_series_csv
-from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
-from research.draws import Draws
-from research.simulated_series import simulate
-from research.simulated_sets import LABELS, LEVELS, Batch
-from research.trust import AT_ONCE, batches_of
+from research.simulated_sets import BATCH, LEVELS, Batch, batches_of
+from research.trust import rows_of
 from stages.paths import PARAMETERS
 
 METHODS = ("geonode", "combined", "pls", "pcr")
@@ -47,19 +42,12 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed of the first batch.")] = 90_000,
 ) -> None:
     """Print medians and 90% quantiles by class."""
-    rows: list[dict[str, Any]] = []
     if folder:
         files = parameters_of_folder(folder, read_parameters(PARAMETERS).spectra)
-        with bar("leaving levels out", len(files)) as report:
-            for name, own in files.items():
-                rows += left_out(read_series_csv(own), name)
-                report(1)
+        table = rows_of("leaving levels out", of_file, [*files.items()], len(files))
     else:
         batches = batches_of(packaged_prior(), LEVELS, levels, seed)
-        with bar("leaving levels out", len(batches) * AT_ONCE) as report:
-            for _, found in finished(of_batch, batches, processes_for(8, "cpu"), report):
-                rows += found
-    table = pd.DataFrame(rows)
+        table = rows_of("leaving levels out", of_batch, batches, len(batches) * BATCH)
     for method in METHODS:
         by_class = table.groupby(["class", "inside"])[method]
         shown = by_class.quantile([0.5, 0.9]).unstack().join(by_class.count().rename("levels"))
@@ -68,13 +56,18 @@ def main(
         typer.echo(table.groupby("inside")[method].quantile([0.5, 0.9]).unstack().round(2))
 
 
+def of_file(one: tuple[str, SpectraParameters], report: Progress = silent) -> list[dict[str, Any]]:
+    """Ratios of all levels of a measured series, whose name is the class."""
+    name, own = one
+    found = left_out(read_series_csv(own), name)
+    report(1)
+    return found
+
+
 def of_batch(batch: Batch, report: Progress = silent) -> list[dict[str, Any]]:
     """Ratios of all levels of simulated series; their number is the class."""
-    draws, found = Draws.of(batch.seed, torch.device("cpu")), []
-    simulated = simulate(draws, batch.series, batch.levels, errors=batch.errors)
-    for known, spectra in zip(*(part.numpy() for part in simulated), strict=True):
-        axis = np.arange(spectra.shape[1], dtype=np.float64)
-        one = Series.of_levels(known, axis, spectra, Chart.of("linear", None, known), LABELS)
+    found = []
+    for one in batch.simulated():
         found += left_out(one, batch.levels)
         report(batch.levels)
     return found

@@ -3,12 +3,11 @@
 "several" has each with a chance of 0.3. `simulated_mixtures` has interactions of substances beside.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from geonode.errors import MixtureError
 from geonode.mixtures.design import Design
+from research.simulated_mixtures import Mixtures
 
 CLASSES = (
     *("plain", "few", "many", "grid", "correlated", "closed", "replicates", "weak", "interferent"),
@@ -25,16 +24,7 @@ PARTS = {
 UNKNOWNS = 40
 
 
-class Simulated(NamedTuple):
-    """Known amounts and spectra of samples, true amounts and spectra of unknowns."""
-
-    amounts: np.ndarray
-    spectra: np.ndarray
-    true: np.ndarray
-    unknowns: np.ndarray
-
-
-def simulate(kind: str, seed: int) -> Simulated:
+def simulate(kind: str, seed: int) -> Mixtures:
     """Simulate a calibration of one of `CLASSES`."""
     random = np.random.default_rng([seed, CLASSES.index(kind)])
     first = CLASSES[: CLASSES.index("several") + 1]
@@ -59,7 +49,7 @@ def simulate(kind: str, seed: int) -> Simulated:
         true = nominal * np.exp(random.uniform(0.01, 0.05) * random.normal(size=nominal.shape))
     signal = _recorded(random, has, _signal(random, has, true), samples)
     amounts = nominal * np.exp(random.uniform(-4, 4, substances))
-    return Simulated(amounts[:samples], signal[:samples], amounts[samples:], signal[samples:])
+    return Mixtures(amounts[:samples], signal[:samples], amounts[samples:], signal[samples:])
 
 
 def _designed(

@@ -70,21 +70,12 @@ class MiddleFold:
     device: Device
     parameters: DecodersParameters
     wavelengths: int  # number of wavelengths, at most
-    features: Float[np.ndarray, "member fold pair wavelength feature"]
-    """Features of the geodesics of the pipeline, of the first member at all wavelengths."""
 
-    @classmethod
-    def of(
-        cls,
-        learned: LearnedMetrics,
-        series: Series,
-        device: Device,
-        parameters: DecodersParameters,
-        wavelengths: int,
-    ) -> "MiddleFold":
-        """The fold of a series and its metrics."""
-        features = path_features(first_member(learned), series, np.arange(len(series.axis)))
-        return cls(learned, series, device, parameters, wavelengths, features)
+    @cached_property
+    def features(self) -> Float[np.ndarray, "member fold pair wavelength feature"]:
+        """Features of the geodesics of the pipeline, of the first member at all wavelengths."""
+        every = np.arange(len(self.series.axis))
+        return path_features(first_member(self.learned), self.series, every)
 
     @property
     def middle(self) -> int:
@@ -145,43 +136,33 @@ class MiddleFold:
 
         The matrix from the outputs of a decoder to a spectrum is that of the pipeline.
         """
-        run = TrainingRun([self.fold], 1, self.device)
+        fold, signal, levels = self.fold, self.series.signal, self.series.concentrations
+        run = TrainingRun([fold], 1, self.device)
         decoders, history = PathDecoders.fit(self.series, self.stored, self.block, run)
-        paths, at = self.fold.paths_to_left_out(self.stored), self.series.concentrations
-        found = decoders.predict(self.fold, self.series, at[[self.middle]], paths).spectra
-        alone = self._decoder_alone(walked)
-        expected = self._predict_alone(alone, walked, decoders)
-        losses = history[:, 0, 0].double().numpy()
-        measured = self.series.signal[[self.middle]]
-        deviation = Standardisation.of(self.series.signal[self.fold.training]).deviation
+        paths = fold.paths_to_left_out(self.stored)
+        found = decoders.predict(fold, self.series, levels[[self.middle]], paths).spectra
+        # The other way begins with the same weights.
+        standard, (_, target) = (
+            Standardisation.of(signal[fold.training]),
+            ordered_pairs(len(levels)),
+        )
+        goal = standard.apply(signal[:, self.chosen])[target[fold.training_pairs]]
+        known = walked[0, 0, fold.training_pairs].reshape(-1, walked.shape[-1])
+        first = Perceptron.initial(DECODER_SIZES, [(self.block.seed, 0, *fold.seed)])
+        given, wanted = self._given(known), self._given(goal.reshape(-1))
+        alone = SequentialDecoder(first, given, wanted, self.block)
+        with torch.no_grad():
+            each = alone(self._given(walked[0, 0, (target == self.middle).numpy()]))
+        outputs = each.mean(0, keepdim=True).double().cpu().numpy()
+        expected = outputs @ decoders.matrix.numpy()[0] + decoders.offset.numpy()
+        losses, measured = history[:, 0, 0].double().numpy(), signal[[self.middle]]
         return Parity(
             float(np.abs(walked - self.stored).max()),
             float(np.abs(losses - alone.losses).max() / losses[0]),
-            float(np.sqrt(np.mean((found - expected) ** 2)) / deviation),
+            float(np.sqrt(np.mean((found - expected) ** 2)) / standard.deviation),
             pooled_r2(measured, found),
             pooled_r2(measured, expected),
         )
-
-    def _decoder_alone(self, walked: PathFeatures) -> SequentialDecoder:
-        """Decoder that the sequential method trains, from the same first weights."""
-        fold, signal = self.fold, self.series.signal
-        standard = Standardisation.of(signal[fold.training])
-        _, target = ordered_pairs(fold.levels)
-        goal = standard.apply(signal[:, self.chosen])[target[fold.training_pairs]]
-        known = walked[0, 0, fold.training_pairs]
-        first = Perceptron.initial(DECODER_SIZES, [(self.block.seed, 0, *fold.seed)])
-        rows = self._given(known.reshape(-1, known.shape[-1]))
-        return SequentialDecoder(first, rows, self._given(goal.reshape(-1)), self.block)
-
-    def _predict_alone(
-        self, alone: SequentialDecoder, walked: PathFeatures, decoders: PathDecoders
-    ) -> Float[np.ndarray, "1 wavelength"]:
-        """Mean over the training levels, as a spectrum."""
-        _, target = ordered_pairs(self.fold.levels)
-        paths = walked[0, 0, (target == self.middle).numpy()]
-        with torch.no_grad():
-            outputs = alone(self._given(paths)).mean(0, keepdim=True)
-        return outputs.double().cpu().numpy() @ decoders.matrix.numpy()[0] + decoders.offset.numpy()
 
     def _given(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(values).to(self.device.place, self.device.training)
@@ -202,7 +183,7 @@ def main(
     with consistent_artifacts(SPECTRA, METRIC):
         series, learned = read_series(SPECTRA), LearnedMetrics.read(METRIC)
     records = {name: Record.read(RECORDS / f"{name}.json") for name in PIPELINE}
-    fold = MiddleFold.of(learned, series, device, parameters.decoders, wavelengths)
+    fold = MiddleFold(learned, series, device, parameters.decoders, wavelengths)
     with bar("timing the sequential method", len(fold.rows)) as report:
         walked, call = fold.walk(report)
     calls, seconds = published_calls(), sum(record.seconds for record in records.values())

@@ -11,6 +11,7 @@ Sources: as of `posterior.responses` (laws, the mass balance of a complex, quenc
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -34,10 +35,10 @@ WAVELENGTHS = 120
 class Mixtures(NamedTuple):
     """Samples of known amounts, and unknowns within their range, of one calibration."""
 
-    amounts: Float[Tensor, "sample substance"]
-    spectra: Float[Tensor, "sample wavelength"]
-    true: Float[Tensor, "unknown substance"]
-    unknowns: Float[Tensor, "unknown wavelength"]
+    amounts: Float[np.ndarray, "sample substance"]
+    spectra: Float[np.ndarray, "sample wavelength"]
+    true: Float[np.ndarray, "unknown substance"]
+    unknowns: Float[np.ndarray, "unknown wavelength"]
 
 
 def simulate_mixtures(draws: Draws, substances: int, samples: int, unknowns: int) -> Mixtures:
@@ -49,7 +50,8 @@ def simulate_mixtures(draws: Draws, substances: int, samples: int, unknowns: int
     signal = _signal(draws, true, harder=_is(draws, 0.5))
     signal = _recorded(draws, signal / signal[:samples].abs().max(), natural=kind == 3)
     amounts = nominal * draws.log_uniform(substances, low=1e-2, high=1e2)
-    return Mixtures(amounts[:samples], signal[:samples], amounts[samples:], signal[samples:])
+    both = amounts.numpy(), signal.numpy()
+    return Mixtures(*(one[:samples] for one in both), *(one[samples:] for one in both))
 
 
 def _designed(

@@ -12,6 +12,7 @@ Source: V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random Wo
 chapter 4 (quantiles of scores of past examples, of each class apart, bound those of the next).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -54,6 +55,25 @@ class Batch(NamedTuple):
     errors: float  # factor of their errors
     seed: int  # seed of the series
 
+    def simulated(self) -> list[Series]:
+        """The series, each on a linear chart."""
+        draws = Draws.of(self.seed, torch.device("cpu"))
+        found = simulate(draws, self.series, self.levels, errors=self.errors)
+        axis = np.arange(found.spectra.shape[2], dtype=np.float64)
+        return [
+            Series.of_levels(levels, axis, spectra, Chart.of("linear", None, levels), LABELS)
+            for levels, spectra in zip(*(part.numpy() for part in found), strict=True)
+        ]
+
+
+def batches_of(prior: Prior, counts: Sequence[int], levels: int, seed: int) -> list[Batch]:
+    """Series of some numbers of levels, so many levels each, with every kind of errors in turn."""
+    draws = [(count, number) for count in counts for number in range(-(-levels // BATCH))]
+    return [
+        Batch(prior, count, -(-BATCH // count), ERRORS[number % len(ERRORS)], seed + place)
+        for place, (count, number) in enumerate(draws, 1)
+    ]
+
 
 class LeftOut(NamedTuple):
     """A level that was left out."""
@@ -73,11 +93,7 @@ def calibrated(
     The seed must not have been used for learning; the result does not depend on the number of
     processes.
     """
-    batches: list[Batch] = []
-    for levels in LEVELS:
-        for number in range(-(-levels_of_each // BATCH)):
-            errors, own_seed = ERRORS[number % len(ERRORS)], seed + len(batches)
-            batches.append(Batch(prior, levels, -(-BATCH // levels), errors, own_seed))
+    batches = batches_of(prior, LEVELS, levels_of_each, seed - 1)
     by_class: dict[tuple[int, bool], list[LeftOut]] = {}
     parts = finished(left_out, batches, processes, report)
     for batch, found in sorted(parts, key=lambda part: part[0].seed):
@@ -96,14 +112,8 @@ def calibrated(
 
 def left_out(batch: Batch, report: Progress = silent) -> list[LeftOut]:
     """All levels of a batch, each predicted and estimated from the others of its series."""
-    draws = Draws.of(batch.seed, torch.device("cpu"))
-    simulated = simulate(draws, batch.series, batch.levels, errors=batch.errors)
-    axis = np.arange(simulated.spectra.shape[2], dtype=np.float64)
-    pairs: list[tuple[Series, Fold]] = []
-    for levels, spectra in zip(*(part.numpy() for part in simulated), strict=True):
-        chart = Chart.of("linear", None, levels)
-        series = Series.of_levels(levels, axis, spectra, chart, LABELS)
-        pairs += [(series, fold) for fold in leave_one_out(batch.levels)[:-1]]
+    folds = leave_one_out(batch.levels)[:-1]
+    pairs = [(series, fold) for series in batch.simulated() for fold in folds]
     truths = np.array([[series.concentrations[fold.index]] for series, fold in pairs])
     posteriors = PosteriorDecoders(batch.prior).posteriors(pairs, truths)
     knots, found = posteriors_at_knots(pairs, batch.prior), []

@@ -10,11 +10,11 @@ of each out. `samples` does the same with every amount by itself.
 All of them use as many cores as OMP_NUM_THREADS allows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -30,22 +30,38 @@ from geonode.estimation.posterior import mass_of_level
 from geonode.learning.folds import leave_one_out
 from geonode.mixtures.mixture import NAMES, MixtureCalibration
 from geonode.parameters_file import read_parameters
-from geonode.posterior.prior import PROBABILITIES, Prior, packaged_prior
+from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from geonode.progress import Progress, bar, silent
 from geonode.reading.folder import parameters_of_folder
 from geonode.reading.series_file import read_series_csv
+from geonode.spectra.series import Series
 from research.draws import Draws
 from research.mixture_classes import CLASSES
 from research.mixture_classes import simulate as simulate_class
 from research.simulated_mixtures import simulate_mixtures
-from research.simulated_series import simulate
-from research.simulated_sets import ERRORS, LEVELS, Batch, left_out
+from research.simulated_sets import BATCH, LEVELS, Batch, batches_of, left_out
 from stages.paths import PARAMETERS
+
+Job = TypeVar("Job")
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-AT_ONCE = 60
-"""Left-out levels of a batch of simulated series."""
+
+def rows_of(
+    words: str,
+    work: Callable[[Job, Progress], list[dict[str, Any]]],
+    jobs: Sequence[Job],
+    steps: int | None = None,
+) -> pd.DataFrame:
+    """Rows that a function of a module gives for every job, on all cores.
+
+    The bar with these words has a step for every job, if nothing else is given.
+    """
+    rows: list[dict[str, Any]] = []
+    with bar(words, len(jobs) if steps is None else steps) as report:
+        for _, found in finished(work, jobs, processes_for(len(jobs), "cpu"), report):
+            rows += found
+    return pd.DataFrame(rows)
 
 
 @app.command()
@@ -54,24 +70,27 @@ def simulated(
     seed: Annotated[int, typer.Option(help="Seed; 1000 made the package.")] = 50_000,
 ) -> None:
     """Shares of simulated levels within sets of a level, and of spectra in 90% intervals."""
-    prior, rows = packaged_prior(), []
-    batches = batches_of(prior, LEVELS, levels, seed)
-    with bar("leaving levels out", len(batches) * AT_ONCE) as report:
-        for batch, found in finished(left_out, batches, processes_for(len(batches), "cpu"), report):
-            inside = np.array([one.inside for one in found])
-            masses = prior.mass_of_sets(batch.levels - 1, inside)
-            widths = prior.intervals(batch.levels - 1, inside)[:, PROBABILITIES.index(0.9)]
-            rows += [
-                (
-                    *(batch.levels, one.inside, np.mean(one.ratios <= width)),
-                    *(one.more_likely < mass_of_level(mass, level) for level in PROBABILITIES),
-                )
-                for one, mass, width in zip(found, masses, widths, strict=True)
-            ]
-    table = pd.DataFrame(rows, columns=["levels", "inside", "spectra", *PROBABILITIES])
+    batches = batches_of(packaged_prior(), LEVELS, levels, seed)
+    table = rows_of("leaving levels out", held, batches, len(batches) * BATCH)
     shares = table.groupby(["levels", "inside"]).agg("mean").unstack()
     typer.echo(shares.round(3).to_string())
     typer.echo(f"{len(table)} levels")
+
+
+def held(batch: Batch, report: Progress = silent) -> list[dict[str, Any]]:
+    """Whether every level of a batch is in its sets, and the share of its spectrum in intervals."""
+    found = left_out(batch, report)
+    inside = np.array([one.inside for one in found])
+    masses = batch.prior.mass_of_sets(batch.levels - 1, inside)
+    widths = batch.prior.intervals(batch.levels - 1, inside)[:, PROBABILITIES.index(0.9)]
+    return [
+        {
+            **{"levels": batch.levels, "inside": one.inside},
+            "spectra": np.mean(one.ratios <= width),
+            **{f"{p}": one.more_likely < mass_of_level(mass, p) for p in PROBABILITIES},
+        }
+        for one, mass, width in zip(found, masses, widths, strict=True)
+    ]
 
 
 @app.command()
@@ -81,13 +100,9 @@ def choices(
 ) -> None:
     """Errors and intervals of simulated levels, left out before anything is calibrated."""
     # The longest first, so that no core waits for one of them at the end.
-    batches, rows = batches_of(packaged_prior(), LEVELS[1:-1], levels, seed)[::-1], []
-    with bar("calibrating without levels", len(batches) * AT_ONCE) as report:
-        for _, found in finished(
-            without_simulated, batches, processes_for(len(batches), "cpu"), report
-        ):
-            rows += found
-    show_nested(pd.DataFrame(rows))
+    batches = batches_of(packaged_prior(), LEVELS[1:-1], levels, seed)[::-1]
+    words, steps = "calibrating without levels", len(batches) * BATCH
+    show_nested(rows_of(words, without_simulated, batches, steps))
 
 
 @app.command()
@@ -96,39 +111,27 @@ def series(
     most: Annotated[int, typer.Option(help="Largest number of levels; the smallest is 5.")] = 16,
 ) -> None:
     """Errors and intervals of measured levels, left out before anything is calibrated."""
-    common, work, rows = read_parameters(PARAMETERS).spectra, [], []
+    common, work = read_parameters(PARAMETERS).spectra, []
     for folder in folders:
         for name, own in parameters_of_folder(folder, common).items():
             one = read_series_csv(own)
             if 5 <= len(one.concentrations) <= most:
-                work.append(Measured(name, one.concentrations, one.signal))
-    work.sort(key=lambda one: -len(one.levels))
-    with bar("calibrating without levels", sum(len(one.levels) for one in work)) as report:
-        for _, found in finished(without_each, work, processes_for(len(work), "cpu"), report):
-            rows += found
-    show_nested(pd.DataFrame(rows), by_series=True)
+                work.append((name, one))
+    work.sort(key=lambda one: -len(one[1].concentrations))
+    steps = sum(len(one.concentrations) for _, one in work)
+    show_nested(rows_of("calibrating without levels", without_each, work, steps), by_series=True)
 
 
-class Measured(NamedTuple):
-    """Series by itself."""
-
-    name: str
-    levels: np.ndarray
-    spectra: np.ndarray
-
-
-def without_simulated(batch: Batch, report: Progress = silent) -> list[dict[str, object]]:
+def without_simulated(batch: Batch, report: Progress = silent) -> list[dict[str, Any]]:
     """Rows of `without_each` of all series of a batch."""
-    draws = Draws.of(batch.seed, torch.device("cpu"))
-    simulated = simulate(draws, batch.series, batch.levels, errors=batch.errors)
-    each = enumerate(zip(*(one.numpy() for one in simulated), strict=True))
-    found = [without_each(Measured(f"{batch.seed} {place}", *one), report) for place, one in each]
-    return [row for rows in found for row in rows]
+    each = [(f"{batch.seed} {place}", one) for place, one in enumerate(batch.simulated())]
+    return [row for one in each for row in without_each(one, report)]
 
 
-def without_each(series: Measured, report: Progress = silent) -> list[dict[str, object]]:
+def without_each(named: tuple[str, Series], report: Progress = silent) -> list[dict[str, Any]]:
     """Errors over the range by what is calibrated without each level, and coverage of sets."""
-    levels, spectra, rows = series.levels, series.spectra, []
+    name, series = named
+    levels, spectra, rows = series.concentrations, series.signal, []
     for fold in leave_one_out(len(levels))[:-1]:
         out, true = [fold.index], float(levels[fold.index])
         found = Calibration.fit(spectra[fold.training], levels[fold.training])
@@ -146,7 +149,7 @@ def without_each(series: Measured, report: Progress = silent) -> list[dict[str, 
         cut_off = 2 * low - high, 2 * high - low
         estimates = {key: float(np.clip(one, *cut_off)) for key, one in estimates.items()}
         estimates["auto"] = float(middle[0])
-        row: dict[str, object] = {"series": series.name, "levels": len(levels)}
+        row: dict[str, Any] = {"series": name, "levels": len(levels)}
         row |= {"inside": fold.is_inside(fold.index), "geonode alone": found.method == "geonode"}
         row |= {"covered": bool(are_covered(np.array([true]), sets)[0])}
         row |= {"no use": found.verdict.chosen is None}
@@ -182,15 +185,6 @@ def show_nested(table: pd.DataFrame, by_series: bool = False) -> None:
     typer.echo(table.groupby("inside")[kept].mean().round(3).to_string())
 
 
-def batches_of(prior: Prior, counts: Sequence[int], levels: int, seed: int) -> list[Batch]:
-    """Simulated series of some numbers of levels, with every kind of errors in turn."""
-    draws = [(count, number) for count in counts for number in range(-(-levels // AT_ONCE))]
-    return [
-        Batch(prior, count, -(-AT_ONCE // count), ERRORS[number % len(ERRORS)], seed + place)
-        for place, (count, number) in enumerate(draws, 1)
-    ]
-
-
 @app.command()
 def samples(
     folder: Annotated[
@@ -201,11 +195,8 @@ def samples(
     parts: Annotated[int, typer.Option(help="Most parts, left out in turn.")] = 10,
 ) -> None:
     """RMSEP over that of PLS of 1 to 20 components, and coverage of 90% intervals, by amount."""
-    work, rows = folds_of_samples(folder, each, seed, parts, fewest=1), []
-    with bar("calibrating samples", len(work)) as report:
-        for _, found in finished(estimated_samples, work, processes_for(len(work), "cpu"), report):
-            rows += found
-    table = pd.DataFrame(rows)
+    work = folds_of_samples(folder, each, seed, parts, fewest=1)
+    table = rows_of("calibrating samples", estimated_samples, work)
     groups = ["kind", "set", "substance"]
     errors = table.groupby(groups)[["auto", "PLS"]].agg(rms)
     ratios = (errors["auto"] / errors["PLS"]).rename("ratio").to_frame()
@@ -247,11 +238,7 @@ def mixtures(
     work = [MixtureFold.of(seed + number) for number in range(count)]
     work += folds_of_samples(folder, each, seed, parts, fewest=2)
     work = [fold for fold in work if only in ("", fold.kind)]
-    rows: list[dict[str, object]] = []
-    with bar("calibrating mixtures", len(work)) as report:
-        for _, found in finished(estimated_mixtures, work, processes_for(len(work), "cpu"), report):
-            rows += found
-    table = pd.DataFrame(rows)
+    table = rows_of("calibrating mixtures", estimated_mixtures, work)
     methods = [*NAMES, "combined"]
     errors = table.groupby(["kind", "set", "substance"])[[*methods, *PLAIN]].agg(rms)
     errors = errors[methods].div(errors[PLAIN].min(axis=1), axis=0)
@@ -327,7 +314,7 @@ class MixtureFold(NamedTuple):
         samples = int(random.integers(max(10, 3 * substances + 2), most))
         draws = Draws.of(seed, torch.device("cpu"))
         found = simulate_mixtures(draws, substances, samples, UNKNOWNS)
-        return cls("simulated", seed, *(part.numpy() for part in found))
+        return cls("simulated", seed, *found)
 
     @classmethod
     def of_table(
@@ -365,7 +352,7 @@ def folds_of_samples(
     return work
 
 
-def estimated_samples(fold: MixtureFold, report: Progress = silent) -> list[dict[str, object]]:
+def estimated_samples(fold: MixtureFold, report: Progress = silent) -> list[dict[str, Any]]:
     """Errors of every amount by itself, and whether its interval covers it."""
     rows = []
     inner = np.random.default_rng(0).permutation(len(fold.amounts)) % 5
@@ -380,7 +367,7 @@ def estimated_samples(fold: MixtureFold, report: Progress = silent) -> list[dict
     return rows
 
 
-def estimated_mixtures(fold: MixtureFold, report: Progress = silent) -> list[dict[str, object]]:
+def estimated_mixtures(fold: MixtureFold, report: Progress = silent) -> list[dict[str, Any]]:
     """Errors over the range by every method, and coverage of regions, of every amount."""
     start = perf_counter()
     calibration = MixtureCalibration.of(fold.spectra, fold.amounts)

@@ -2,8 +2,8 @@
 
 A baseline predicts spectra at some concentrations from the spectra of at least three training
 levels, ascending. Most predict from positions on the given chart of the series; the three processes
-with a chart of their own predict from concentrations. The docstring of each describes its
-extrapolation. All Gaussian processes are those of `geonode.learning.gaussian_process`.
+with a chart of their own predict from concentrations. Each says how it extrapolates. All Gaussian
+processes are those of `geonode.learning.gaussian_process`.
 """
 
 from collections.abc import Callable
@@ -36,79 +36,51 @@ MOST_LEFT_OUT = 10
 # one baseline each
 
 
-def linear(
-    train_positions: PerLevel, train_spectra: SpectraAtLevels, positions: Targets
-) -> SpectraAtTargets:
-    """Linear interpolation between neighbours, extrapolated by the first and the last line."""
-    return make_interp_spline(train_positions, train_spectra, k=1)(positions)
-
-
-def pchip(
-    train_positions: PerLevel, train_spectra: SpectraAtLevels, positions: Targets
-) -> SpectraAtTargets:
-    """Monotone cubic Hermite interpolation, extrapolated by the first and the last cubic.
-
-    Source: Fritsch and Butland, SIAM J. Sci. Stat. Comput. 5, 300 (1984).
-    """
-    return PchipInterpolator(train_positions, train_spectra)(positions)
-
-
 def natural_cubic(
-    train_positions: PerLevel, train_spectra: SpectraAtLevels, positions: Targets
+    training: PerLevel, spectra: SpectraAtLevels, positions: Targets
 ) -> SpectraAtTargets:
     """Cubic spline without curvature at its ends, extrapolated by straight lines."""
-    spline = CubicSpline(train_positions, train_spectra, bc_type="natural")
-    inside = np.clip(positions, train_positions[0], train_positions[-1])
+    spline = CubicSpline(training, spectra, bc_type="natural")
+    inside = np.clip(positions, training[0], training[-1])
     return spline(inside) + (positions - inside)[:, None] * spline(inside, 1)
 
 
-def nearest(
-    train_positions: PerLevel, train_spectra: SpectraAtLevels, positions: Targets
-) -> SpectraAtTargets:
+def nearest(training: PerLevel, spectra: SpectraAtLevels, positions: Targets) -> SpectraAtTargets:
     """Spectrum of the nearest level; of the lower level if two are equally near."""
-    distance = np.abs(positions[:, None] - train_positions)
+    distance = np.abs(positions[:, None] - training)
     equal = distance <= distance.min(axis=1, keepdims=True) + EQUAL_DISTANCE
-    return train_spectra[np.argmax(equal, axis=1)]
-
-
-def mean(
-    train_positions: PerLevel,  # noqa: ARG001
-    train_spectra: SpectraAtLevels,
-    positions: Targets,
-) -> SpectraAtTargets:
-    """Mean of the training spectra at every position."""
-    return np.tile(train_spectra.mean(axis=0), (len(positions), 1))
+    return spectra[np.argmax(equal, axis=1)]
 
 
 def process_with_trend(
-    train_positions: PerLevel, train_spectra: SpectraAtLevels, positions: Targets
+    training: PerLevel, spectra: SpectraAtLevels, positions: Targets
 ) -> SpectraAtTargets:
     """Gaussian process about a straight line, to which the prediction reverts far outside.
 
     Length and noise maximise the restricted likelihood.
     """
-    process, _ = fit_process(train_positions, train_spectra, "linear")
-    return process.predict(train_positions, train_spectra, positions)
+    process, _ = fit_process(training, spectra, "linear")
+    return process.predict(training, spectra, positions)
 
 
 def low_rank_pchip(
-    train_positions: PerLevel, train_spectra: SpectraAtLevels, positions: Targets
+    training: PerLevel, spectra: SpectraAtLevels, positions: Targets
 ) -> SpectraAtTargets:
     """PCHIP of the leading scores of the training spectra, without the noise of the others.
 
     Scores belong to the singular vectors of the spectra about their mean. Their number is the one
     with the smallest leave-one-out error among the training spectra.
     """
-    centre, scores, basis = _principal_scores(train_spectra)
+    centre, scores, basis = _principal_scores(spectra)
     errors: np.ndarray = np.zeros(min(len(scores) - 2, scores.shape[1]))
-    for level, position in enumerate(train_positions):
-        others, known = np.delete(train_positions, level), np.delete(scores, level, axis=0)
+    for level, position in enumerate(training):
+        others, known = np.delete(training, level), np.delete(scores, level, axis=0)
         inner_centre, inner, inner_basis = _principal_scores(known)
         found = PchipInterpolator(others, inner)(position)
         by_rank = inner_centre + np.cumsum(found[:, None] * inner_basis, axis=0)[: len(errors)]
         errors += np.sum((by_rank - scores[level]) ** 2, axis=1)
     best = int(first_smallest(errors)) + 1
-    return centre + PchipInterpolator(train_positions, scores[:, :best])(positions) @ basis[:best]
+    return centre + PchipInterpolator(training, scores[:, :best])(positions) @ basis[:best]
 
 
 def _principal_scores(spectra: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -151,16 +123,17 @@ def _processes_on_own_charts(
 
 
 ON_GIVEN_CHART: dict[str, Predictor] = {
-    predict.__name__: predict
-    for predict in (
-        linear,
-        pchip,
-        natural_cubic,
-        nearest,
-        mean,
-        low_rank_pchip,
-        process_with_trend,
-    )
+    # straight lines between neighbours, extrapolated by the first and the last
+    "linear": lambda levels, spectra, at: make_interp_spline(levels, spectra, k=1)(at),
+    # monotone cubic Hermite interpolation (Fritsch and Butland, SIAM J. Sci. Stat. Comput. 5, 300
+    # (1984)), extrapolated by the first and the last cubic
+    "pchip": lambda levels, spectra, at: PchipInterpolator(levels, spectra)(at),
+    "natural_cubic": natural_cubic,
+    "nearest": nearest,
+    # of the training spectra, at every position
+    "mean": lambda _, spectra, at: np.tile(spectra.mean(axis=0), (len(at), 1)),
+    "low_rank_pchip": low_rank_pchip,
+    "process_with_trend": process_with_trend,
 }
 PROCESSES = ("process_on_linear_chart", "process_on_log_chart", "process_on_chart_by_evidence")
 BASELINES = (*ON_GIVEN_CHART, *PROCESSES)

@@ -23,11 +23,11 @@ from geonode.estimation.curve import Curve, posteriors_at_knots
 from geonode.estimation.posterior import Estimates, Law
 from geonode.evaluation.baselines import FEWEST_TO_CHOOSE, chosen_inside, left_out_predictions
 from geonode.evaluation.scores import (
-    Coverage,
     PerLevel,
     SeriesScores,
     SpectraAtLevels,
     interval_coverage,
+    named_coverage,
     series_scores,
     shares,
 )
@@ -84,7 +84,7 @@ class LeftOutEstimates:
         return {
             **{name: score for name, score in scores.items() if name != "q2"},
             "mean_absolute_error": float(errors.mean()),
-            **shares("", are_covered(self.levels, found.sets)),
+            **named_coverage("", shares(are_covered(self.levels, found.sets))),
             "disconnected": int(found.disconnected.sum()),
             "levels": {
                 name: dict(zip(columns, row, strict=True))
@@ -164,7 +164,7 @@ class Evaluation:
         return series_scores(series.axis, series.concentrations, series.signal, self.spectra)
 
     @cached_property
-    def coverage(self) -> dict[str, Coverage] | None:
+    def coverage(self) -> dict[str, dict[str, float]] | None:
         """Coverage of the intervals of spectra, by probability in per cent; None without any."""
         if self.spectra is None or self.half_width is None:
             return None
@@ -219,14 +219,13 @@ class Evaluation:
             row |= {"pooled_r2": found["pooled_r2"]}
             row |= {"interior_pooled_r2": found["interior_pooled_r2"]}
         if self.coverage is not None:
-            points = self.coverage["90"]
-            row |= {"coverage90": points["all"], "coverage90_interior": points["interior"]}
-            row |= {"coverage90_ends": points["ends"]}
+            row |= named_coverage("", self.coverage["90"])
         if self.estimates is not None:
             row |= {"concentration_error": self.concentrations.median_error_of_range}
             row |= {"concentration_rmsep": self.concentrations.rmsep_of_range}
         if self.sets is not None:
-            row |= shares("concentration_", are_covered(self.series.concentrations, self.sets))
+            held = are_covered(self.series.concentrations, self.sets)
+            row |= named_coverage("concentration_", shares(held))
         return row
 
 
@@ -340,7 +339,7 @@ def metric_csv(model: SpectralModel) -> str:
     levels = model.series.concentrations
     places = np.union1d(levels, np.linspace(levels[0], levels[-1], METRIC_PLACES))
     places = places[places > 0]
-    metric = model.predict(places).sqrt_metric if model.has_posterior else None
+    metric = model.predict(places).sqrt_metric if model.blend.has_intervals else None
     numbers = np.empty((3, 0)) if metric is None else np.stack([places, *metric])
     columns = [Column(*one, exponent=True) for one in zip(names, numbers, strict=True)]
     return Table("metric_posterior", "Posterior of sqrt(g)", columns).csv()

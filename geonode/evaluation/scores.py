@@ -43,17 +43,6 @@ class SeriesScores(TypedDict):
     folds: dict[str, SpectrumScores]  # `spectrum_scores` by `level_names`
 
 
-class Coverage(TypedDict):
-    """Shares of the measured points inside their intervals, and the mean half width."""
-
-    all: float
-    interior: float
-    ends: float
-    """Share of the points of all levels, of those between the lowest and the highest, and of these
-    two."""
-    half_width: float  # mean half width over all points (signal unit)
-
-
 # one spectrum
 
 
@@ -158,33 +147,36 @@ def interval_coverage(
     measured: SpectraAtLevels,
     predicted: SpectraAtLevels,
     half_width: Float[np.ndarray, "probability level wavelength"],
-) -> dict[str, Coverage]:
+) -> dict[str, dict[str, float]]:
     """Coverage of the intervals of `PROBABILITIES`, by their probability in per cent.
 
     Levels ascend and are at least three; row i is predicted with level i left out.
+
+    Returns:
+        Shares of the measured points inside their intervals as of `shares`, and `half_width`, the
+        mean half width over all points (signal unit).
     """
     error = np.abs(predicted - measured)
-    found: dict[str, Coverage] = {}
-    for probability, widths in zip(PROBABILITIES, half_width, strict=True):
-        covered = (error <= widths).mean(axis=1)
-        found[f"{100 * probability:g}"] = {
-            "all": float(covered.mean()),
-            "interior": float(covered[1:-1].mean()),
-            "ends": float(covered[[0, -1]].mean()),
-            "half_width": float(widths.mean()),
-        }
-    return found
+    return {
+        f"{100 * probability:g}": shares((error <= widths).mean(axis=1))
+        | {"half_width": float(widths.mean())}
+        for probability, widths in zip(PROBABILITIES, half_width, strict=True)
+    }
 
 
-def shares(name: str, held: Bool[np.ndarray, "level"]) -> dict[str, float]:
-    """Share of the levels that their 90% sets contain: of all, between the ends, and at the ends.
+def shares(held: Float[np.ndarray, "level"] | Bool[np.ndarray, "level"]) -> dict[str, float]:
+    """Mean over `all` levels, over the `interior` between the ends, and over the `ends`.
 
-    Args:
-        name: prefix of the keys `coverage90`, `coverage90_interior` and `coverage90_ends`.
-        held: true where the set of a level contains it, levels ascending.
+    Given is, of every level, ascending, the share that its intervals or sets hold.
     """
-    parts = {"": held, "_interior": held[1:-1], "_ends": held[[0, -1]]}
-    return {f"{name}coverage90{key}": float(part.mean()) for key, part in parts.items()}
+    parts = {"all": held, "interior": held[1:-1], "ends": held[[0, -1]]}
+    return {name: float(part.mean()) for name, part in parts.items()}
+
+
+def named_coverage(name: str, found: dict[str, float]) -> dict[str, float]:
+    """The `shares` of 90% intervals or sets by their names among other scores, with a prefix."""
+    keys = {"all": "coverage90", "interior": "coverage90_interior", "ends": "coverage90_ends"}
+    return {name + key: found[part] for part, key in keys.items()}
 
 
 def skill(rmse: float, best_classical_rmse: float) -> float | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from geonode.compute.device import CPU
@@ -21,7 +21,6 @@ from geonode.config import DecodersParameters
 from geonode.errors import CorruptArtifactError
 from geonode.learning.context import NestedRuns
 from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
-from geonode.learning.inner_predictions import InnerPredictions
 from geonode.learning.path_decoder import PathDecoders
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.learning.predicted import Decoders, PathFeatures, Predicted, mixture
@@ -48,6 +47,11 @@ FEWEST_TO_WEIGH = 5
 alone."""
 
 
+SMALLEST_SHARE = 0.01
+"""A squared error counts as at least this share of the mean squared error of the best kind, so that
+a spectrum that happens to be predicted exactly does not decide alone."""
+
+
 @dataclass(frozen=True)
 class Blend:
     """Decoders of some kinds, with their weights in every fold."""
@@ -65,12 +69,8 @@ class Blend:
     ) -> Predicted:
         """Predicted spectra.
 
-        Args:
-            fold: a fold of `leave_one_out`.
-            series: the measured series. The spectra that the fold leaves out are not read.
-            concentrations: targets.
-            features: of the geodesics from the fold's training levels to the targets, at the
-                training wavelengths; None for the posterior alone.
+        Arguments are those of `Decoders.predict`, for a fold of `leave_one_out`; features are at
+        the training wavelengths, None for the posterior alone.
         """
         parts = [
             decoders.predict(fold, series, concentrations, features)
@@ -124,17 +124,12 @@ class Blend:
         Raises:
             ArtifactError: it cannot be written; an older artifact is then intact.
         """
-        tensors = {
-            "weights": torch.from_numpy(self.weights),
-            "training": torch.from_numpy(self.training),
-        }
+        named = {"weights": self.weights, "training": self.training}
+        tensors = {name: torch.from_numpy(one) for name, one in named.items()}
         for kind, decoders in self.decoders.items():
             tensors |= {f"{kind}/{name}": tensor for name, tensor in decoders.tensors().items()}
-        metadata = {
-            "kinds": json.dumps(list(self.decoders)),
-            "made_from": json.dumps(made_from),
-        }
-        write_weights(path, tensors, metadata)
+        metadata = {"kinds": list(self.decoders), "made_from": made_from}
+        write_weights(path, tensors, {name: json.dumps(one) for name, one in metadata.items()})
 
     @classmethod
     def read(cls, path: Path, place: torch.device = CPU) -> "Blend":
@@ -146,16 +141,11 @@ class Blend:
         """
         tensors, metadata = read_weights(path)
         try:
-            decoders = {
-                kind: KINDS[kind].from_tensors(
-                    {
-                        name.removeprefix(f"{kind}/"): tensor
-                        for name, tensor in tensors.items()
-                        if name.startswith(f"{kind}/")
-                    }
-                )
-                for kind in json.loads(metadata["kinds"])
-            }
+            decoders: dict[str, Decoders] = {}
+            for kind in json.loads(metadata["kinds"]):
+                start = f"{kind}/"
+                own = {n[len(start) :]: one for n, one in tensors.items() if n.startswith(start)}
+                decoders[kind] = KINDS[kind].from_tensors(own)
             if "posterior" in decoders:
                 decoders["posterior"] = PosteriorDecoders(packaged_prior(place))
             weights = tensors["weights"].numpy()
@@ -166,6 +156,60 @@ class Blend:
             raise CorruptArtifactError(path, f"contains no decoders: {error} is absent") from error
         except (TypeError, ValueError) as error:
             raise CorruptArtifactError(path, f"contains no decoders: {error}") from error
+
+
+@dataclass(frozen=True)
+class InnerPredictions:
+    """Predictions of every fold for its training levels, each left out in turn."""
+
+    series: Series
+    predicted: Float[np.ndarray, "kind fold level wavelength"]
+    known: Bool[np.ndarray, "fold level"]  # whether a level has been predicted
+
+    @classmethod
+    def of(cls, series: Series, kinds: int, folds: list[Fold]) -> "InnerPredictions":
+        """Arrays of the right shape, still without predictions."""
+        shape = (kinds, len(folds), *series.signal.shape)
+        return cls(series, np.zeros(shape), np.zeros(shape[1:3], dtype=bool))
+
+    def enter(
+        self,
+        kind: int,
+        folds: list[Fold],
+        decoders: Decoders,
+        features: PathFeatures,
+    ) -> None:
+        """Enter the predictions of one kind.
+
+        Args:
+            kind: place of the kind.
+            folds: folds with two levels left out, each of which is predicted inside the fold
+                without the other; or with one, predicted inside the fold that leaves nothing out.
+            decoders: decoders of these folds.
+            features: of all geodesics of these folds; None for kinds that use none.
+        """
+        whole = len(self.known) - 1
+        found = decoders.predict_left_out(folds, self.series, features)
+        for fold, predicted in zip(folds, found, strict=True):
+            targets = list(fold.left_out)
+            inside = targets[::-1] if len(targets) > 1 else whole
+            self.predicted[kind, inside, targets] = predicted.spectra
+            self.known[inside, targets] = True
+
+    def weights(self, odds: Float[np.ndarray, "kind"]) -> Float[np.ndarray, "fold kind"]:
+        """Weights of the kinds: their odds, divided by the geometric means of their squared errors.
+
+        Odds are the weights of kinds whose errors are equal.
+        """
+        squares = ((self.predicted - self.series.signal) ** 2).mean(3)
+        found = []
+        for known, of_kinds in zip(self.known, squares.swapaxes(0, 1), strict=True):
+            errors = of_kinds[:, known]
+            smallest = max(SMALLEST_SHARE * errors.mean(1).min(), np.finfo(float).tiny)
+            logarithms = np.log(np.maximum(errors, smallest)).mean(1)
+            weights = odds * np.exp(logarithms.min() - logarithms)
+            found.append(weights / weights.sum())
+        return np.stack(found)
 
 
 def training_steps(parameters: DecodersParameters, runs: NestedRuns) -> int:

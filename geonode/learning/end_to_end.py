@@ -7,7 +7,8 @@ are the weights of the metric.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,10 +20,11 @@ from geonode.compute.device import Device, on_device
 from geonode.config import MetricParameters
 from geonode.geometry.metric import SIZES, Metric
 from geonode.geometry.panels import PanelMetric, Panels
+from geonode.geometry.trainable import TrainablePerceptron
 from geonode.learning.batches import Batch, Footprint, bytes_of_row
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import training_wavelengths
-from geonode.learning.objective import Prepared
+from geonode.learning.objective import Prepared, squared_error
 from geonode.learning.path_features import DECODER_SIZES, FeatureScale
 from geonode.spectra.series import Series
 
@@ -70,64 +72,53 @@ class EndToEnd:
         of_nodes = nodes * width * bytes_of_row(OF_NODE, device)
         return Footprint(rows, of_nodes, pair)
 
-    def prepare(self, batch: Batch, run: TrainingRun) -> "PreparedMetrics":
+    def prepare(self, batch: Batch, run: TrainingRun) -> Prepared:
         """Metrics of a batch, each with a decoder."""
-        device, dtype, seed = run.device.place, run.device.training, self.parameters.seed
+        device, dtype, block = run.device.place, run.device.training, self.parameters
         charts = np.stack([self.positions[model.fold.index] for model in batch.models])
         panels = Panels.between(
             on_device(charts, device, dtype),
-            self.parameters.quadrature_nodes,
+            block.quadrature_nodes,
             on_device(np.diff(charts), device, dtype),
         )
-        rates = self.parameters.learning_rate, self.parameters.decoder_learning_rate
-        return PreparedMetrics(
-            [
-                (run.trainable(batch.initial(SIZES, seed, METRIC_STREAM)), rates[0]),
-                (run.trainable(batch.initial(DECODER_SIZES, seed, DECODER_STREAM)), rates[1]),
-            ],
-            panels,
-            on_device(self.series.wavelengths[self._chosen], device, dtype),
-            batch,
-            batch.targets(self.series, self._chosen, dtype),
-            self.parameters,
-        )
+        metric = run.trainable(batch.initial(SIZES, block.seed, METRIC_STREAM))
+        decoder = run.trainable(batch.initial(DECODER_SIZES, block.seed, DECODER_STREAM))
+        wavelengths = on_device(self.series.wavelengths[self._chosen], device, dtype)
+        targets = batch.targets(self.series, self._chosen, dtype)
+        models = _Models(metric, decoder, panels, wavelengths, batch, targets, block)
+        with torch.no_grad():  # of the first metrics, also where a training goes on
+            scale = FeatureScale.of(models.features(models.geometry()))
+        rates = block.learning_rate, block.decoder_learning_rate
+        return Prepared([(metric, rates[0]), (decoder, rates[1])], partial(models.loss, scale))
 
 
-@dataclass
-class PreparedMetrics(Prepared):
-    """Metrics of a batch, ready to be trained, each with a decoder."""
+@dataclass(frozen=True)
+class _Models:
+    """Metrics under training, each with a decoder."""
 
+    metric: TrainablePerceptron
+    decoder: TrainablePerceptron
     panels: Panels  # between the charted concentrations
-    wavelengths: Float[Tensor, "training"]  # charted
+    wavelengths: Tensor  # charted
     batch: Batch  # which pairs to join
-    targets: Float[Tensor, "model pair training"]  # signals that the decoders are to give
-    parameters: MetricParameters  # the block `metric` of the parameters
-    scale: FeatureScale = field(init=False)
-    """Scale of the features by the first metrics, also where a training goes on."""
-
-    def __post_init__(self) -> None:
-        with torch.no_grad():
-            self.scale = FeatureScale.of(self.features(self.geometry()))
+    targets: Tensor  # signals that the decoders are to give: (model, pair, wavelength)
+    parameters: MetricParameters
 
     def geometry(self) -> PanelMetric:
         """The present metrics at all nodes."""
-        metric, _ = self.networks[0]
-        return self.panels.evaluate(Metric(metric), self.wavelengths)
+        return self.panels.evaluate(Metric(self.metric), self.wavelengths)
 
-    def features(self, geometry: PanelMetric) -> Float[Tensor, "model pair training feature"]:
+    def features(self, geometry: PanelMetric) -> Tensor:
         """Path features of the geodesics of the training pairs."""
         return geometry.stations().features(self.batch.source, self.batch.target)
 
-    def loss(self) -> Float[Tensor, "term model"]:
-        """The `TERMS` of every model."""
+    def loss(self, scale: FeatureScale) -> Tensor:
+        """The `TERMS` of every model, with the scale of the features."""
         geometry = self.geometry()
         features = self.features(geometry)
-        decoder, _ = self.networks[1]
-        values = decoder(self.scale.apply(features)).reshape(self.targets.shape)
-        error = (values - self.targets).square().mean((1, 2))
-        return torch.stack(
-            [error, *penalties(geometry.metric, geometry.symbol(), features, self.parameters)]
-        )
+        error = squared_error(self.decoder, scale.apply(features), self.targets)
+        others = penalties(geometry.metric, geometry.symbol(), features, self.parameters)
+        return torch.cat([error, torch.stack(others)])
 
 
 def penalties(

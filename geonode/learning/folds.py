@@ -4,7 +4,7 @@ No left-out spectrum reaches anything that its fold computes. The left-out conce
 the task is to predict its spectrum.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -54,10 +54,6 @@ class Fold:
         """True where concentrations are between the training levels, ends included."""
         training = levels[self.training]
         return (training[0] <= concentrations) & (concentrations <= training[-1])
-
-    def without(self, level: int) -> "Fold":
-        """Fold of the same index that leaves one more level out."""
-        return replace(self, left_out=tuple(sorted({*self.left_out, level})))
 
     @cached_property
     def training_pairs(self) -> Int[Tensor, "pair"]:

@@ -5,11 +5,11 @@ An objective (`end_to_end.EndToEnd`, `path_decoder.PathDecoding`) defines networ
 trains one, where it prepares the networks, and trains them (`trainer`).
 """
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -30,20 +30,26 @@ from geonode.learning.batches import (
 )
 from geonode.learning.checkpoint import Checkpoints, open_checkpoints
 from geonode.learning.context import TrainingRun
-from geonode.learning.trainer import train
+from geonode.learning.trainer import Training
 from geonode.progress import Progress, silent
 
 
-@dataclass
-class Prepared(ABC):
+class Prepared(NamedTuple):
     """Models of a batch, ready to be trained."""
 
     networks: list[tuple[TrainablePerceptron, float]]
     """Networks that are trained in place, each with its learning rate. Only the first is kept."""
+    loss: Callable[[], Float[Tensor, "term model"]]
+    """Terms of every model's loss, as means over the training pairs."""
 
-    @abstractmethod
-    def loss(self) -> Float[Tensor, "term model"]:
-        """Terms of every model's loss, as means over the training pairs."""
+
+def squared_error(
+    network: TrainablePerceptron,
+    rows: Float[Tensor, "model row feature"],
+    targets: Float[Tensor, "model pair training"],
+) -> Float[Tensor, "1 model"]:
+    """Mean squared error of decoders, given the features of every pair and wavelength."""
+    return (network(rows).reshape(targets.shape) - targets).square().mean((1, 2))[None]
 
 
 @runtime_checkable
@@ -78,7 +84,7 @@ def fit(objective: Objective, run: TrainingRun) -> TrainedModels:
     checkpoints = open_checkpoints(objective.parameters, run, objective.data())
     batches = batches_of(run, objective.footprint(run.device))
     alone = replace(run, report=silent, engine=LOCAL)  # for other processes
-    recipe = partial(_BatchTraining, objective, alone, checkpoints)
+    recipe = partial(partial, _train, objective, alone, checkpoints)
     cores = profile_of(run.device.place).batches if run.device.kind == "cpu" else None
     fitted: list[TrainedModels] = []
     with _products(run.device):
@@ -93,26 +99,25 @@ def _products(device: Device) -> AbstractContextManager[None]:
     return fast_products(device.place, tf32=device.rounding == "tf32")
 
 
-@dataclass(frozen=True)
-class _BatchTraining:
-    """Training of the models of a batch, in any process."""
-
-    objective: Objective
-    run: TrainingRun
-    checkpoints: Checkpoints | None
-
-    def __call__(self, batch: Batch, report: Progress) -> TrainedModels:
-        # Set already in the calling process; a worker process sets them here.
-        with _products(self.run.device):
-            prepared = self.objective.prepare(batch, self.run)
-            history = train(
-                prepared.networks,
-                prepared.loss,
-                self.objective.parameters,
-                name=batch.name,
-                report=report,
-                checkpoint=self.checkpoints and self.checkpoints.of_batch(batch.label),
-                rows=self.objective.footprint(self.run.device).rows * batch.source.numel(),
-            )
-        kept, _ = prepared.networks[0]
-        return TrainedModels(kept.to(CPU, self.run.device.training), history)
+def _train(
+    objective: Objective,
+    run: TrainingRun,
+    checkpoints: Checkpoints | None,
+    batch: Batch,
+    report: Progress,
+) -> TrainedModels:
+    """Train the models of a batch, in any process."""
+    # Set already in the calling process; a worker process sets them here.
+    with _products(run.device):
+        networks, loss = objective.prepare(batch, run)
+        history = Training(
+            networks,
+            loss,
+            objective.parameters,
+            batch.name,
+            report,
+            checkpoints and checkpoints.of_batch(batch.label),
+            objective.footprint(run.device).rows * batch.source.numel(),
+        ).run()
+    kept, _ = networks[0]
+    return TrainedModels(kept.to(CPU, run.device.training), history)

@@ -11,6 +11,7 @@ sources and over all members.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from geonode.geometry.perceptron import Perceptron
 from geonode.learning.batches import Batch, Footprint, bytes_of_row
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold, Standardisation, training_wavelengths
-from geonode.learning.objective import Prepared, fit
+from geonode.learning.objective import Prepared, fit, squared_error
 from geonode.learning.path_features import DECODER_SIZES, FeatureScale
 from geonode.learning.predicted import Decoders, PathFeatures, Predicted
 from geonode.spectra.series import Series
@@ -201,7 +202,7 @@ class PathDecoding:
         width = self.features().shape[3]
         return Footprint(width, 0, width * bytes_of_row(OF_PAIR, device))
 
-    def prepare(self, batch: Batch, run: TrainingRun) -> "PreparedDecoders":
+    def prepare(self, batch: Batch, run: TrainingRun) -> Prepared:
         """Decoders of a batch, ready to be trained."""
         device, dtype = run.device.place, run.device.training
         known = self.features()
@@ -212,22 +213,7 @@ class PathDecoding:
         models = [member * len(run.folds) + fold.index for member, fold in batch.models]
         given = on_device(np.stack(features), device, dtype)
         network = run.trainable(batch.initial(DECODER_SIZES, self.parameters.seed))
-        return PreparedDecoders(
-            [(network, self.parameters.learning_rate)],
-            self.scale[models].to(device).apply(given),
-            batch.targets(self.series, self.chosen, dtype),
-        )
-
-
-@dataclass
-class PreparedDecoders(Prepared):
-    """Decoders of a batch, ready to be trained."""
-
-    rows: Float[Tensor, "model row feature"]  # standardised features of every pair and wavelength
-    targets: Float[Tensor, "model pair training"]  # signals that the decoders are trained to give
-
-    def loss(self) -> Float[Tensor, "1 model"]:
-        """Mean squared error of the standardised signal."""
-        network, _ = self.networks[0]
-        values = network(self.rows).reshape(self.targets.shape)
-        return (values - self.targets).square().mean((1, 2))[None]
+        rows = self.scale[models].to(device).apply(given)
+        targets = batch.targets(self.series, self.chosen, dtype)
+        rate = self.parameters.learning_rate
+        return Prepared([(network, rate)], partial(squared_error, network, rows, targets))

@@ -4,11 +4,12 @@ Nothing is trained and nothing is stored: the prior comes with the package, and 
 fold are fitted in closed form at prediction.
 """
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import Tensor
 
 from geonode.compute.threads import in_threads
@@ -49,11 +50,12 @@ class FoldPosterior(NamedTuple):
         return Predicted(self.weights @ known, self.factors @ known, *parts)
 
 
+@dataclass(frozen=True)
 class PosteriorDecoders(Decoders):
     """Posteriors over metrics of every fold."""
 
-    def __init__(self, prior: Prior) -> None:
-        self.prior = prior
+    prior: Prior = field(default_factory=packaged_prior)
+    """Rule of the average; its device computes. It is a file of the package, so none is stored."""
 
     @classmethod
     def fit(
@@ -80,7 +82,8 @@ class PosteriorDecoders(Decoders):
         Raises:
             TrainingError: there are fewer than three training levels.
         """
-        return self.predict_at([fold], series, concentrations[None])[0]
+        (found,) = self.posteriors([(series, fold)], concentrations[None])
+        return found.predicted(series, fold, self.prior)
 
     def predict_left_out(
         self,
@@ -96,16 +99,6 @@ class PosteriorDecoders(Decoders):
             TrainingError: there are fewer than three training levels.
         """
         targets = np.stack([series.concentrations[list(fold.left_out)] for fold in folds])
-        return self.predict_at(folds, series, targets)
-
-    def predict_at(
-        self, folds: list[Fold], series: Series, targets: Float[np.ndarray, "fold target"]
-    ) -> list[Predicted]:
-        """Predictions of every fold for some concentrations of its own, several folds at once.
-
-        Raises:
-            TrainingError: there are fewer than three training levels.
-        """
         found = self.posteriors([(series, fold) for fold in folds], targets)
         return [
             one.predicted(series, fold, self.prior) for fold, one in zip(folds, found, strict=True)
@@ -144,12 +137,3 @@ class PosteriorDecoders(Decoders):
         posterior = MetricPosterior.of(levels, spectra, self.prior)
         parts = targets, *posterior.predict(targets), *posterior.left_out_residuals()
         return [FoldPosterior(*of_fold) for of_fold in zip(*parts, strict=True)]
-
-    def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
-        """Empty: the prior is a file of the package."""
-        return {}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "PosteriorDecoders":  # noqa: ARG003
-        """Posteriors with the prior of this version of the package."""
-        return cls(packaged_prior())

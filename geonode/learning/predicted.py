@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +49,7 @@ class Predicted:
     residuals: Residuals | None = None
     """Residuals of the training levels under the posterior over metrics; None without one."""
 
-    @property
+    @cached_property
     def deviation(self) -> Float[np.ndarray, "target wavelength"]:
         """Standard deviation at every wavelength, by the covariance.
 
@@ -170,15 +171,15 @@ class Decoders(ABC):
             for fold in folds
         ]
 
-    @abstractmethod
     def tensors(self) -> dict[str, Shaped[Tensor, "..."]]:
-        """Tensors to store, by name."""
+        """Tensors to store, by name; none unless a subclass has some."""
+        return {}
 
     @classmethod
-    @abstractmethod
-    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "Decoders":
+    def from_tensors(cls, tensors: dict[str, Shaped[Tensor, "..."]]) -> "Decoders":  # noqa: ARG003
         """Inverse of `tensors`.
 
         Raises:
             KeyError: a tensor is absent.
         """
+        return cls()

@@ -24,19 +24,15 @@ from geonode.learning.metric_learning import learn
 from geonode.learning.path_features import features_to, path_features
 from geonode.learning.predicted import PathFeatures, Predicted
 from geonode.parameters_file import default_parameters
-from geonode.prediction.model_store import ModelStore, key_of
+from geonode.prediction.model_store import DECODERS_FILE, METRIC_FILE, ModelStore, key_of
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
 from geonode.spectra.series import Series, read_series
 from geonode.spectra.table import FEWEST_LEVELS
 from geonode.storage.lineage import consistent_artifacts
 
-SPECTRA_FILE, METRIC_FILE, DECODERS_FILE = (
-    "spectra.zarr",
-    "metric.safetensors",
-    "decoders.safetensors",
-)
-"""Names of the artifacts of a model in the folder of a pipeline."""
+SPECTRA_FILE = "spectra.zarr"
+"""Name of the spectra in the folder of a pipeline."""
 
 
 @dataclass(frozen=True)
@@ -151,11 +147,6 @@ class SpectralModel:
     def fold(self) -> Fold:
         """The fold that leaves nothing out, by which new concentrations are predicted."""
         return leave_one_out(len(self.series.concentrations))[-1]
-
-    @property
-    def has_posterior(self) -> bool:
-        """True if the posterior over metrics is among the decoders."""
-        return "posterior" in self.blend.decoders
 
     @property
     def range(self) -> tuple[float, float]:

@@ -39,6 +39,7 @@ LARGEST_BYTES = 1_000_000_000
 """Size of a store, beyond which the entries go that were not used for longest."""
 
 METRIC_FILE, DECODERS_FILE = "metric.safetensors", "decoders.safetensors"
+"""Names of the artifacts of a model, in an entry and in the folder of a pipeline."""
 
 _LOG = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from geonode.errors import ParameterError, SpectraError
+from geonode.learning.predicted import Predicted
 from geonode.parameter_types import Format
 from geonode.posterior.prior import COVERAGE
 from geonode.prediction.model import SpectralModel
@@ -38,18 +39,15 @@ class PredictedBlock:
 
     start: int  # index of the first concentration among all requested
     concentrations: Float[np.ndarray, "target"]  # concentrations of the block
-    signal: Float[np.ndarray, "target wavelength"]  # predicted spectra
-    std: Float[np.ndarray, "target wavelength"]
-    """Standard deviation: the calibrated scale, or that over members, sources and kinds without
-    inner folds."""
-    interval: Float[np.ndarray, "2 target wavelength"] | None
-    """Lower and upper end of the interval of `COVERAGE`; None without intervals."""
+    predicted: Predicted  # their spectra, and the size of the errors to expect
     extrapolated: Bool[np.ndarray, "target"]  # whether a concentration is out of the measured range
 
     @property
     def values(self) -> tuple[Float[np.ndarray, "target wavelength"], ...]:
-        """Signal, standard deviation and ends of the interval, as far as there are any."""
-        return (self.signal, self.std, *(() if self.interval is None else self.interval))
+        """Signal, standard deviation and ends of the interval of `COVERAGE`, if there is any."""
+        signal, (_, half) = self.predicted.spectra, self.predicted.band
+        ends = () if self.predicted.half_widths is None else (signal - half, signal + half)
+        return (signal, self.predicted.deviation, *ends)
 
     @classmethod
     def of(
@@ -63,17 +61,13 @@ class PredictedBlock:
         """
         with np.errstate(all="ignore"):  # predictions that are not finite are refused below
             predicted, inside = model.predict(concentrations), model.is_inside(concentrations)
-        signal, std, interval = predicted.spectra, predicted.deviation, None
-        if predicted.half_width is not None:
-            _, half = predicted.band
-            interval = np.stack([signal - half, signal + half])
-        finite = np.isfinite(signal).all(axis=1) & np.isfinite(std).all(axis=1)
+            finite = np.isfinite(predicted.spectra + predicted.deviation).all(axis=1)
         if not finite.all():
             raise SpectraError(
                 f"concentration {concentrations[~finite][0]:g}: found a prediction that is not "
                 "finite, expected a concentration closer to the levels of the series"
             )
-        return cls(start, concentrations, signal, std, interval, ~inside)
+        return cls(start, concentrations, predicted, ~inside)
 
 
 Sink = Callable[[PredictedBlock], None]
@@ -143,11 +137,12 @@ def blocks(
 
 def summary(model: SpectralModel, block: PredictedBlock) -> list[dict[str, Any]]:
     """Peak, its place and the mean standard deviation of every spectrum."""
+    signal = block.predicted.spectra
     columns = {
         "concentration": block.concentrations,
-        "peak": block.signal.max(axis=1),
-        "peak_at": model.series.axis[block.signal.argmax(axis=1)],
-        "mean_std": block.std.mean(axis=1),
+        "peak": signal.max(axis=1),
+        "peak_at": model.series.axis[signal.argmax(axis=1)],
+        "mean_std": block.predicted.deviation.mean(axis=1),
         "extrapolated": block.extrapolated,
     }
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
@@ -206,10 +201,11 @@ class PredictedFile:
         ):
 
             def write(block: PredictedBlock) -> None:
+                of_block = block.values
                 for place, concentration in enumerate(block.concentrations):
                     level = [shortest(concentration)] * count
                     columns = [Column("concentration", level, labels["concentration_unit"]), axis]
-                    values = (values[place] for values in block.values)
+                    values = (values[place] for values in of_block)
                     columns += [
                         Column(name, of_one, exponent=True)
                         for name, of_one in zip(self._names, values, strict=False)

@@ -4,7 +4,6 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from geonode.posterior.prior import COVERAGE
 from geonode.prediction.predicting import PredictedBlock
 from geonode.report.kit import (
     MUTED,
@@ -43,15 +42,12 @@ class PredictedSpectra:
 
     def __call__(self, block: PredictedBlock) -> None:
         """Take what is shown of a block."""
-        if block.interval is None:
-            low, high = block.signal - block.std, block.signal + block.std
-            self._band = "standard deviation"
-        else:
-            (low, high), self._band = block.interval, f"{COVERAGE:.0%} interval"
+        signal, (self._band, half) = block.predicted.spectra, block.predicted.band
         for place in self._chosen - block.start:
             if 0 <= place < len(block.concentrations):
                 level = float(block.concentrations[place])
-                self._rows.append((level, block.signal[place], low[place], high[place]))
+                ends = signal[place] - half[place], signal[place] + half[place]
+                self._rows.append((level, signal[place], *ends))
 
     def figure(self) -> Figure:
         """Predicted spectra over the measured ones; up to `BANDS` of them have bands."""

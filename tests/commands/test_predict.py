@@ -159,7 +159,8 @@ def test_spectra_are_kept_in_a_smaller_format_or_refused_by_it(trained, tmp_path
 
     def large(*arguments):
         block = real(*arguments)
-        return replace(block, signal=1e7 * block.signal)
+        spectra = 1e7 * block.predicted.spectra
+        return replace(block, predicted=replace(block.predicted, spectra=spectra))
 
     monkeypatch.setattr(PredictedBlock, "of", large)
     refused = call("predict", *words, tmp_path / "large.zarr", "--cache-dtype", "float16")

@@ -224,22 +224,15 @@ def test_the_table_has_the_posterior_of_every_level(of_bent):
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_without_a_posterior_there_is_no_metric_but_the_header():
-    model = SimpleNamespace(
-        series=series_of(LEVELS, bent(LEVELS)), has_posterior=False, predict=None
-    )
-    assert metric_csv(model) == "concentration,sqrt_g,deviation\n"
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_the_metric_is_drawn_between_all_levels_but_not_at_zero():
+@pytest.mark.parametrize("known", [True, False])
+def test_the_metric_is_drawn_between_all_levels_but_not_at_zero(known):
     model = SimpleNamespace(
         series=series_of(LEVELS, bent(LEVELS)),
-        has_posterior=True,
+        blend=SimpleNamespace(has_intervals=known),
         predict=lambda places: SimpleNamespace(sqrt_metric=np.stack([2 * places, places / 10])),
     )
-    rows = list(csv.DictReader(io.StringIO(metric_csv(model))))
-    places = np.array([float(row["concentration"]) for row in rows])
-    np.testing.assert_allclose(places, np.union1d(LEVELS, np.linspace(0, 60, 101))[1:])
-    np.testing.assert_allclose([float(row["sqrt_g"]) for row in rows], 2 * places, rtol=1e-5)
-    np.testing.assert_allclose([float(row["deviation"]) for row in rows], places / 10, rtol=1e-5)
+    found = pd.read_csv(io.StringIO(metric_csv(model)))
+    assert [*found] == ["concentration", "sqrt_g", "deviation"]
+    places = np.union1d(LEVELS, np.linspace(0, 60, 101))[1:] if known else np.zeros(0)
+    expected = np.stack([places, 2 * places, places / 10], axis=1)
+    np.testing.assert_allclose(found.to_numpy(float), expected, rtol=1e-5)

@@ -45,6 +45,13 @@ def spectra(levels, wavelengths):
     return 0.3 + 0.1 * np.cos(2 * x + 0.5 * w) + 0.05 * w
 
 
+def smooth(coordinate, wavelengths):
+    """Spectra that are smooth functions of a coordinate scaled to -1 and 1."""
+    scaled = 2 * (coordinate - coordinate.min()) / np.ptp(coordinate) - 1
+    axis = np.linspace(0, 1, wavelengths)
+    return np.sin(2 * scaled[:, None] + 5 * axis) + 0.5 * np.cos(3 * scaled[:, None] * axis)
+
+
 def series(levels, wavelengths, signal=None):
     """Those spectra, or others, on a linear chart whose positions are those above."""
     signal = spectra(levels, wavelengths) if signal is None else signal
@@ -93,34 +100,15 @@ def left_out(decoders, series, features):
     return tuple(np.concatenate(part) for part in zip(*pairs, strict=True))
 
 
-TRAINING = {
-    "seed": 0,
-    "members": 1,
-    "epochs": 3,
-    "wavelengths": TRAINING_WAVELENGTHS,
-    "gradient_clip": 1.0,
-    "checkpoint_every": 0,
-}
+TRAINING = {"epochs": 3, "wavelengths": TRAINING_WAVELENGTHS}
 
 
 def metric_parameters(**changes):
-    values = {
-        "learning": "end_to_end",
-        "evidence_margin": 1.0,
-        "learning_rate": 0.005,
-        "decoder_learning_rate": 0.01,
-        "quadrature_nodes": 3,
-        "smoothness_weight": 1e-4,
-        "bounds": (0.2, 5.0),
-        "bounds_weight": 0.1,
-        "length_weight": 1e-4,
-    }
-    return MetricParameters(**(TRAINING | values | changes))
+    return MetricParameters(**(TRAINING | changes))
 
 
 def decoder_parameters(**changes):
-    values = {"kind": "path", "learning_rate": 0.01}
-    return DecodersParameters(**(TRAINING | values | changes))
+    return DecodersParameters(**(TRAINING | {"kind": "path"} | changes))
 
 
 def trained_metrics(run, wavelengths=9, **changes):

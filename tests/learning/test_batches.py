@@ -10,9 +10,7 @@ from geonode.compute.device import Device
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning.batches import (
-    Batch,
     Footprint,
-    Model,
     TrainedModels,
     batches_of,
     in_model_order,
@@ -22,7 +20,6 @@ from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import Fold, leave_one_out, leave_two_out
 from geonode.learning.objective import fit
 from geonode.learning.path_decoder import PathDecoding
-from geonode.progress import silent
 from tests.compute.allocated import peak_bytes
 from tests.learning.series import (
     cpu,
@@ -41,17 +38,11 @@ MEMBERS, LEVELS, EPOCHS = 3, 5, 6
 OUTER, INNER = leave_one_out(LEVELS), leave_two_out(LEVELS, None)
 
 
-CPU = cpu()
-NONE = Footprint(7, 0, 1)
+CPU, NONE = cpu(), Footprint(7, 0, 1)
 
 
 def batches(folds=OUTER, device=CPU, memory=NONE):
     return batches_of(TrainingRun(folds, MEMBERS, device), memory)
-
-
-@pytest.fixture
-def one_core(monkeypatch):
-    monkeypatch.setattr(profile, "usable_cores", lambda: 1)
 
 
 @pytest.fixture
@@ -102,8 +93,9 @@ def test_batches_hold_what_fits_for_two_cores_and_every_model_once(rows, folds, 
 @pytest.mark.parametrize(
     ("memory_mb", "expected"), [(100, [7, 8, 1, 2]), (4, [1] + [2] * 7 + [1] * 3)]
 )
-def test_batches_fit_into_the_memory_that_is_given(rows, one_core, memory_mb, expected):
+def test_batches_fit_into_the_memory_that_is_given(rows, monkeypatch, memory_mb, expected):
     rows(10**9)
+    monkeypatch.setattr(profile, "usable_cores", lambda: 1)
     footprint = Footprint(7, 300_000, 120_000)
     found = batches(device=replace(CPU, memory_mb=memory_mb), memory=footprint)
     assert [len(batch.models) for batch in found] == expected
@@ -114,46 +106,14 @@ def test_batches_fit_into_the_memory_that_is_given(rows, one_core, memory_mb, ex
 # of whole trainings
 
 
-def decoders(device=None, report=silent):
-    device = device or cpu(torch.float64)
-    return trained_decoders(TrainingRun(OUTER, MEMBERS, device, report=report), 11, epochs=EPOCHS)
-
-
 def test_the_number_of_cores_changes_not_a_bit(rows, monkeypatch):
     rows(150)  # so that there is work for several
     results = []
     for cores in (1, 5):
         monkeypatch.setattr(profile, "usable_cores", lambda cores=cores: cores)
-        results.append([*trained_metrics(run(LEVELS, 2)), *decoders(CPU)])
+        decoders = trained_decoders(run(LEVELS, MEMBERS), 11, epochs=EPOCHS)
+        results.append([*trained_metrics(run(LEVELS, 2)), *decoders])
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
-
-
-# targets
-
-VALUES = np.array([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0], [50.0, 60.0, 70.0]])
-PAIRS = torch.tensor([[0, 1], [0, 2]]), torch.tensor([[1, 0], [2, 0]])
-
-
-def targets(values=VALUES):
-    """At the first and the last of three wavelengths."""
-    batch = Batch([Model(0, Fold(2, 3, (2,))), Model(4, Fold(1, 3, (1,)))], *PAIRS)
-    return batch.targets(series(3, 3, values), np.array([0, 2]), torch.float64)
-
-
-def test_signals_are_those_of_the_targets_on_the_scale_of_the_fold():
-    # At the first and last wavelength, of levels 1 and 0, and of levels 2 and 0.
-    first, second = np.array([[3.0, 5.0], [1.0, 3.0]]), np.array([[50.0, 70.0], [1.0, 3.0]])
-    # Of all signals of levels 0 and 1, 1 to 5 with 3 twice, and of levels 0 and 2.
-    known = np.array([1, 2, 3, 50, 60, 70])
-    expected = np.stack([(first - 3) / (10 / 6) ** 0.5, (second - known.mean()) / known.std()])
-    torch.testing.assert_close(targets(), torch.from_numpy(expected))
-
-
-def test_what_a_fold_leaves_out_may_be_unknown():
-    for level, model in ((2, 0), (1, 1)):
-        unknown = VALUES.copy()
-        unknown[level] = np.nan
-        assert torch.equal(targets(unknown)[model], targets()[model])
 
 
 # memory

@@ -24,21 +24,16 @@ FOLDS = leave_one_out(LEVELS)
 PARAMETERS = {"members": 2, "epochs": EPOCHS, "checkpoint_every": 5}
 
 
-def metric(scratch, report=silent, **changes):
+def fit(trained, scratch, report=silent, **changes):
     models = run(LEVELS, PARAMETERS["members"], scratch=scratch, report=report)
-    return trained_metrics(models, **(PARAMETERS | changes))
-
-
-def decoders(scratch, report=silent, **changes):
-    models = run(LEVELS, PARAMETERS["members"], scratch=scratch, report=report)
-    return trained_decoders(models, **(PARAMETERS | changes))
+    return trained(models, **(PARAMETERS | changes))
 
 
 class StoppedError(Exception):
     """In place of a user who interrupts."""
 
 
-def interrupt(fit, scratch, steps=8 * MODELS, **changes):
+def interrupt(trained, scratch, steps):
     """Raise once this many steps of one model are done."""
     done = []
 
@@ -48,7 +43,7 @@ def interrupt(fit, scratch, steps=8 * MODELS, **changes):
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        fit(scratch, report, **changes)
+        fit(trained, scratch, report)
 
 
 @pytest.fixture(autouse=True)
@@ -68,13 +63,18 @@ def assert_equal(found, expected):
 
 
 @pytest.mark.parametrize(
-    ("fit", "steps"), [(metric, 28), (decoders, 1), (decoders, 28), (decoders, EPOCHS * MODELS)]
+    ("trained", "steps"),
+    [
+        *((trained_metrics, 28), (trained_decoders, 1)),
+        *((trained_decoders, 28), (trained_decoders, EPOCHS * MODELS)),
+    ],
 )
-def test_an_interrupted_training_ends_in_the_same_bits(fit, scratch, steps):
-    interrupt(fit, scratch, steps)
+def test_an_interrupted_training_ends_in_the_same_bits(trained, scratch, steps):
+    interrupt(trained, scratch, steps)
     reports = []
     # how often a checkpoint is written may change
-    assert_equal(fit(scratch, reports.append, checkpoint_every=4), fit(None, checkpoint_every=0))
+    found = fit(trained, scratch, reports.append, checkpoint_every=4)
+    assert_equal(found, fit(trained, None, checkpoint_every=0))
     assert sum(reports) == EPOCHS * MODELS
     # What was done is not done again: a step is reported at a time, what is taken up at once.
     resumed = max(reports) > LARGEST_BATCH
@@ -83,13 +83,13 @@ def test_an_interrupted_training_ends_in_the_same_bits(fit, scratch, steps):
 
 
 def test_a_flipped_byte_is_refused_and_its_batch_is_trained_anew_without_it(scratch):
-    interrupt(decoders, scratch, EPOCHS * MODELS)
+    interrupt(trained_decoders, scratch, EPOCHS * MODELS)
     (newest,) = scratch.glob("member0-fold0-to-*.safetensors")
     flip(newest)
     with pytest.raises(CorruptArtifactError, match=r"safetensors: the file fails its"):
-        decoders(scratch)
+        fit(trained_decoders, scratch)
     newest.unlink()
-    assert_equal(decoders(scratch), decoders(None))
+    assert_equal(fit(trained_decoders, scratch), fit(trained_decoders, None))
 
 
 # the files

@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,8 +30,10 @@ def test_pairs_join_training_levels_alone(some):
     training = [pairs[place] for place in fold.training_pairs.tolist()]
     assert training == sorted(set(training))
     assert all(set(pair) <= used for pair in training)
-    if len(used) <= Fold.sources + 1:
-        assert training == [pair for pair in pairs if set(pair) <= used]
+    every = [pair for pair in pairs if set(pair) <= used]
+    assert (training == every) == (len(used) <= Fold.sources + 1)
+    without_limit = replace(fold, sources=None).training_pairs.tolist()
+    assert [pairs[place] for place in without_limit] == every
     assert fold.paths_to_left_out(None) is None
     if not fold.left_out:
         return
@@ -55,12 +58,6 @@ def test_in_a_long_series_every_level_is_the_target_of_few_and_of_its_neighbours
     assert {1, count - 1} < steps
     assert len(steps) == Fold.sources
     assert max(np.diff(sorted(steps))) <= -(-(count - 2) // (Fold.sources - 1))  # evenly spaced
-
-
-def test_without_a_limit_every_ordered_pair_of_a_long_series_is_trained_on():
-    fold = Fold(0, 12, (3,), None)
-    pairs = [pair for pair in ordered_pairs(12) if 3 not in pair]
-    assert [ordered_pairs(12)[place] for place in fold.training_pairs.tolist()] == pairs
 
 
 @pytest.mark.parametrize(

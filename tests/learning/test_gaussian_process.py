@@ -61,6 +61,9 @@ def test_the_restricted_likelihood_is_that_of_contrasts(mean):
             expected[i, j] = law.logpdf(data.T).mean()
     difference = found - expected  # a constant
     np.testing.assert_allclose(difference, difference[0, 0], atol=1e-6)
+    length, noise = np.unravel_index(expected.argmax(), expected.shape)
+    best = GaussianProcess(PROCESS_LENGTHS[length], PROCESS_NOISES[noise], mean)
+    assert fit_process(POSITIONS, SPECTRA, mean) == (best, pytest.approx(found.max()))
 
 
 @BOTH

@@ -6,10 +6,10 @@ import torch
 
 from geonode.config import InnerParameters
 from geonode.estimation.curve import Curve
-from geonode.learning.blend import BLENDS, KINDS, fit_blend
+from geonode.learning import blend as blending
+from geonode.learning.blend import KINDS, InnerPredictions, fit_blend
 from geonode.learning.context import NestedRuns
-from geonode.learning.folds import Fold, leave_one_out, leave_two_out, training_wavelengths
-from geonode.learning.inner_predictions import InnerPredictions
+from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
 from geonode.learning.metric_learning import LEARNING, learn
 from geonode.learning.path_features import features_to, path_features
 from tests.learning.series import (
@@ -25,10 +25,8 @@ from tests.learning.series import (
 )
 
 LEVELS, WAVELENGTHS, MEMBERS = 5, 9, 2  # of four levels no kinds are weighed
-OUTER, INNER = leave_one_out(LEVELS), leave_two_out(LEVELS, 2)
-BOTH_RUNS = pytest.mark.parametrize("folds", [OUTER, INNER], ids=["folds", "inner folds"])
+OUTER = leave_one_out(LEVELS)
 NOISE = {0: 1.0, 1: 1e9}  # its scale in place of the spectrum of an end and of one inside
-SETTINGS = {"members": MEMBERS}
 
 
 def measured(row=None, k=None):
@@ -44,69 +42,31 @@ def noise(k):
     return measured(np.random.default_rng(k).normal(0, NOISE[k], WAVELENGTHS), k)
 
 
-def by_fold(tensor, folds, members=MEMBERS):
-    """The same with the fold first: models come in the order (member, fold)."""
-    return tensor.unflatten(0, (members, folds)).transpose(0, 1)
-
-
 def of_metrics(metrics):
     """All that belongs to learned metrics, each with the fold first."""
-    folds, members = len(metrics.charts), metrics.members
     charts = [[chart.kappa, chart.low, chart.high] for chart in metrics.charts]
-    parts = {"charts": torch.tensor(charts, dtype=torch.float64)}
+    parts = {"metric: charts": torch.tensor(charts, dtype=torch.float64)}
     for place, part in enumerate(metrics.network.parameters):
-        parts[f"parameter {place}"] = by_fold(part, folds, members)
+        by_fold = part.unflatten(0, (metrics.members, len(charts))).transpose(0, 1)
+        parts[f"metric: parameter {place}"] = by_fold
     return parts
 
 
-def metric(name, measured, folds):
-    """All that one way to learn metrics produces, each with the fold first."""
-    parameters = metric_parameters(learning=name, evidence_margin=0.0, **SETTINGS)
-    metrics, history, _ = LEARNING[name](measured, parameters, run(folds, MEMBERS))
-    parts = of_metrics(metrics)
-    if len(history):
-        parts["history"] = by_fold(history.movedim(2, 0), len(folds))
-    return parts
-
-
-def predictions(decoders, folds, measured, features):
-    """What decoders say of every level that a fold leaves out, with the fold first."""
-    said = [predict(decoders, fold, measured, features) for fold in folds if fold.left_out]
-    return torch.from_numpy(np.array(said))
-
-
-def of_decoders(decoders, folds, measured, features):
+def of_decoders(name, decoders, folds, measured, features):
     """All that belongs to decoders of one kind, each with the fold first."""
-    count, parts = len(folds), {"predictions": predictions(decoders, folds, measured, features)}
-    for name, tensor in decoders.tensors().items():
+    said = [predict(decoders, fold, measured, features) for fold in folds if fold.left_out]
+    count, parts = len(folds), {f"{name}: predictions": torch.from_numpy(np.array(said))}
+    for part, tensor in decoders.tensors().items():
         # Of every fold, or of every member and fold.
         leading = tensor.shape[:1] if len(tensor) == count else tensor.shape[:2]
-        assert leading in ((count,), (MEMBERS, count)), name
-        parts[name] = tensor if len(leading) == 1 else tensor.transpose(0, 1)
+        assert leading in ((count,), (MEMBERS, count)), part
+        parts[f"{name}: {part}"] = tensor if len(leading) == 1 else tensor.transpose(0, 1)
     return parts
-
-
-def decode(name, measured, folds):
-    """All that decoders of one kind produce, each with the fold first."""
-    features = flat_features(LEVELS, WAVELENGTHS, MEMBERS, len(folds))
-    parameters = decoder_parameters(**SETTINGS)
-    decoders, history = KINDS[name].fit(measured, features, parameters, run(folds, MEMBERS))
-    parts = of_decoders(decoders, folds, measured, features)
-    if len(history):
-        parts["history"] = by_fold(history.movedim(2, 0), len(folds))
-    return parts
-
-
-def assert_fold_is_untouched(before, after, fold):
-    assert before.keys() == after.keys()
-    for name, result in before.items():
-        if fold.index < len(result):  # nothing is predicted where nothing is left out
-            assert torch.isfinite(result[fold.index]).all() or name.endswith("charts")
-            assert torch.equal(result[fold.index], after[name][fold.index]), (name, fold)
 
 
 def changed(before, after, fold):
-    """What differs of a fold."""
+    """What differs of a fold; nothing is predicted where nothing is left out."""
+    assert before.keys() == after.keys()
     return {
         name
         for name, result in before.items()
@@ -114,74 +74,40 @@ def changed(before, after, fold):
     }
 
 
-TIGHT = [name for name in LEARNING if name != "shared"]
-EVERY_FIT = [(metric, name) for name in TIGHT] + [(decode, name) for name in KINDS]
-EVERY_WAY = pytest.mark.parametrize(
-    ("fit", "name"), EVERY_FIT, ids=[f"{fit.__name__}-{name}" for fit, name in EVERY_FIT]
-)
-
-
-@EVERY_WAY
-@BOTH_RUNS
-def test_a_left_out_spectrum_changes_not_one_bit_of_its_folds(fit, name, folds):
-    before = fit(name, measured(), folds)
-    for k in NOISE:
-        after = fit(name, noise(k), folds)
-        for fold in folds:
-            if k in fold.left_out:
-                assert_fold_is_untouched(before, after, fold)
-            elif fold.left_out or fit is metric:
-                # Every other fold is trained on that spectrum, which flat metrics do not read.
-                assert bool(changed(before, after, fold)) == (name != "flat")
-
-
-@EVERY_WAY
-def test_a_fold_is_fitted_though_what_it_leaves_out_is_not_known(fit, name):
-    alone = [Fold(0, LEVELS, (1, 3))]
-    clean, unknown = (fit(name, change, alone) for change in (measured(), measured(np.nan, [1, 3])))
-    assert_fold_is_untouched(clean, unknown, alone[0])
-
-
-@BOTH_RUNS
-def test_what_is_said_to_leak_does(folds):
-    before, after = (metric("shared", change, folds) for change in (measured(), noise(1)))
-    assert all(changed(before, after, fold) for fold in folds)
-
-
-# from spectra to intervals
-
-
-def whole(measured, monkeypatch):
+def whole(measured, learning, monkeypatch):
     """All that learning produces of a series, each with the fold or the inner fold first.
 
     The outer and the inner parts are apart: of the latter, metrics, geodesics and predictions.
     """
-    metrics = metric_parameters(evidence_margin=0.0, **SETTINGS)
+    metrics = metric_parameters(learning=learning, evidence_margin=0.0, members=MEMBERS)
     inner = InnerParameters(members=1, levels=2)
-    runs = NestedRuns.of(LEVELS, metrics.model_copy(update={"members": MEMBERS}), inner, cpu())
+    runs = NestedRuns.of(LEVELS, metrics, inner, cpu())
     learned = learn(measured, metrics, runs).metrics
     chosen = training_wavelengths(WAVELENGTHS, TRAINING_WAVELENGTHS)
     features = path_features(learned, measured, chosen)
     inner_features = path_features(learned.inner, measured, chosen)
-    inside, enter = {}, InnerPredictions.enter
+    inside, enter, kinds = of_metrics(learned.inner), InnerPredictions.enter, tuple(KINDS)
 
     def spy(entered, place, folds, decoders, features):
         enter(entered, place, folds, decoders, features)
         if folds == runs.inner.folds:
             at = tuple(np.array([fold.left_out for fold in folds]).T)
             said = [entered.predicted[place][at[::turn]] for turn in (1, -1)]
-            inside[BLENDS["blend"][place]] = torch.from_numpy(np.stack(said, axis=1))
+            inside[kinds[place]] = torch.from_numpy(np.stack(said, axis=1))
 
     with monkeypatch.context() as patch:
         patch.setattr(InnerPredictions, "enter", spy)
-        parameters = decoder_parameters(kind="blend", **SETTINGS)
-        blend, _ = fit_blend(measured, features, inner_features, parameters, runs)
-    outer = {f"metric: {name}": part for name, part in of_metrics(learned).items()}
+        patch.setitem(blending.BLENDS, "blend", kinds)
+        patch.setattr(blending, "ODDS", dict.fromkeys(kinds, 1.0))
+        parameters = decoder_parameters(kind="blend", members=MEMBERS)
+        blend, history = fit_blend(measured, features, inner_features, parameters, runs)
+    inside["features"] = torch.from_numpy(inner_features).transpose(0, 1)
+    outer = of_metrics(learned)
     for name, decoders in blend.decoders.items():
-        parts = of_decoders(decoders, OUTER, measured, features)
-        outer |= {f"{name}: {of}": part for of, part in parts.items()}
+        outer |= of_decoders(name, decoders, OUTER, measured, features)
     predicted = blend.left_out(measured, features)
     outer |= {
+        "history": history.movedim(2, 0).unflatten(0, (MEMBERS, -1)).transpose(0, 1),
         "features": torch.from_numpy(features).transpose(0, 1),
         "weights": torch.from_numpy(blend.weights),
         "anywhere": torch.from_numpy(anywhere(measured, learned, blend)),
@@ -189,9 +115,7 @@ def whole(measured, monkeypatch):
         "deviation": torch.from_numpy(predicted.deviation),
         "half width": torch.from_numpy(predicted.half_width.swapaxes(0, 1)),
     }
-    inside |= {f"metric: {name}": part for name, part in of_metrics(learned.inner).items()}
-    inside["features"] = torch.from_numpy(inner_features).transpose(0, 1)
-    return outer, inside, runs
+    return (outer, runs.outer.folds), (inside, runs.inner.folds)
 
 
 def anywhere(measured, learned, blend):
@@ -212,31 +136,41 @@ def anywhere(measured, learned, blend):
     return np.stack(said)
 
 
-BY_EVIDENCE = {"spectra", "deviation", "half width", "anywhere", "weights"}
-"""What every other fold makes of a spectrum."""
-
-
-def test_from_the_spectra_to_the_intervals_nothing_leaks(monkeypatch):
-    outer, inside, runs = whole(measured(), monkeypatch)
-    assert outer.keys() > BY_EVIDENCE
-    assert inside.keys() & KINDS.keys() == {*BLENDS["blend"]}
-    of_inner = {*BLENDS["blend"], "features"}
+@pytest.mark.parametrize("learning", LEARNING)
+def test_from_the_spectra_to_the_intervals_nothing_leaks_that_is_not_said_to(learning, monkeypatch):
+    before = whole(measured(), learning, monkeypatch)
+    every = {"spectra", "deviation", "half width", "anywhere", "weights", "history", *KINDS}
+    geometry = {"features", "metric: parameter 0"}  # flat ones are the same of any spectra
     for k in NOISE:
-        after, after_inside, _ = whole(noise(k), monkeypatch)
-        for before, other, folds, by_evidence in (
-            (outer, after, runs.outer.folds, BY_EVIDENCE),
-            (inside, after_inside, runs.inner.folds, of_inner),
-        ):
+        after = whole(noise(k), learning, monkeypatch)
+        for (parts, folds), (others, _) in zip(before, after, strict=True):
+            wanted = (every if learning == "flat" else every | geometry) & parts.keys()
             for fold in folds:
-                if k in fold.left_out:
-                    assert_fold_is_untouched(before, other, fold)
+                found = changed(parts, others, fold)
+                if learning == "shared":
+                    assert found > geometry, (k, fold)
+                elif k in fold.left_out:
+                    assert not found, (k, fold)
                 else:
-                    found = changed(before, other, fold)
-                    wanted = by_evidence & before.keys()
                     # Nothing is left out of the last fold, and so nothing of it predicted.
-                    wanted = {name for name in wanted if fold.index < len(before[name])}
-                    assert found >= wanted, (k, fold, wanted - found)
-                    assert "features" in found
+                    known = {name for name in wanted if fold.index < len(parts[name])}
+                    assert found >= known, (k, fold, known - found)
+    for parts, _ in before:
+        assert all(torch.isfinite(parts[name]).all() for name in parts if "charts" not in name)
+
+
+@pytest.mark.parametrize("learning", ["flat", "end_to_end"])
+def test_a_fold_is_fitted_though_what_it_leaves_out_is_not_known(learning):
+    alone, found = [Fold(0, LEVELS, (1, 3))], []
+    for one in (measured(), measured(np.nan, [1, 3])):
+        metrics = metric_parameters(learning=learning, evidence_margin=0.0, members=MEMBERS)
+        found.append(of_metrics(LEARNING[learning](one, metrics, run(alone, MEMBERS)).metrics))
+        features = flat_features(LEVELS, WAVELENGTHS, MEMBERS, 1)
+        block = decoder_parameters(members=MEMBERS)
+        for name, kind in KINDS.items():
+            decoders, _ = kind.fit(one, features, block, run(alone, MEMBERS))
+            found[-1] |= of_decoders(name, decoders, alone, one, features)
+    assert not changed(*found, alone[0])
 
 
 @pytest.mark.parametrize("k", [0, 2, LEVELS])

@@ -131,6 +131,3 @@ def test_lift_is_bayesian_regression_on_the_training_spectra(noise):
     weights = ridge.fit(STANDARDISED[:, CHOSEN].T, known.T).coef_
     found = known @ lift(STANDARDISED, CHOSEN, noise)
     np.testing.assert_allclose(found, weights @ STANDARDISED, rtol=1e-8, atol=1e-12)
-
-
-# artifact

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from geonode.errors import TrainingError
-from geonode.learning.folds import leave_one_out, leave_two_out
+from geonode.learning.folds import Fold, leave_one_out, leave_two_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from tests.learning.series import series
@@ -12,9 +12,6 @@ SERIES = series(LEVELS, WAVELENGTHS)
 *_, WHOLE = leave_one_out(LEVELS)
 LOW, HIGH = SERIES.concentrations[[0, -1]]
 TARGETS = np.array([0.0, 3.0, 17.0, 31.5, 59.0, 66.0, 90.0])
-# That without the lowest level, one without a level inside, and that of all.
-SOME = [leave_one_out(LEVELS)[place] for place in (0, 2, LEVELS)]
-FOLDS = pytest.mark.parametrize("fold", SOME, ids=lambda fold: str(fold.left_out))
 
 
 def predict(measured=SERIES, fold=WHOLE, targets=TARGETS):
@@ -30,27 +27,12 @@ def test_intervals_are_those_of_the_prior_on_the_side_of_the_target():
     np.testing.assert_array_equal(predict(targets=targets).half_widths, expected)
 
 
-@FOLDS
-def test_residuals_are_those_of_the_training_levels_of_the_fold(fold):
-    """A spectrum that is off has the largest; the one that is left out is not looked at."""
-    off = 3
-    signal = SERIES.signal.copy()
-    signal[off] += 0.2
-    signal[list(fold.left_out)] = np.nan
-    found = predict(series(LEVELS, WAVELENGTHS, signal), fold).residuals
-    assert found.spectra.shape == (len(fold.training), WAVELENGTHS)
-    norms = dict(zip(fold.training, np.linalg.norm(found.spectra, axis=1), strict=True))
-    assert max(norms, key=norms.get) == off
-    assert found.square.shape == (len(fold.training),)
-    assert (found.square > 0).all()
-
-
 def test_two_levels_are_too_few():
     few = series(4, WAVELENGTHS)
     fold = leave_one_out(4)[1]
     assert np.isfinite(predict(few, fold).spectra).all()
     with pytest.raises(TrainingError, match=r"found levels .*, expected three or more"):
-        predict(few, fold.without(3))
+        predict(few, Fold(0, 4, (1, 3)))
 
 
 @pytest.mark.parametrize("levels", [6, 11])

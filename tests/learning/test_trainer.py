@@ -8,8 +8,8 @@ from geonode.config import TrainingParameters
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
 from geonode.learning import trainer
-from geonode.learning.trainer import history_csv, train
-from tests.learning.series import TRAINING, decoder_parameters
+from geonode.learning.trainer import Training, history_csv
+from tests.learning.series import decoder_parameters
 
 EPOCHS, CLIP, ROWS = 40, 1.0, 20
 RATES = (0.05, 0.2)
@@ -17,7 +17,7 @@ SCALES = (1e3, 1.0, 1e-3)  # of the loss: always, sometimes and never clipped
 
 
 def parameters(**changes):
-    return TrainingParameters(**(TRAINING | {"epochs": EPOCHS, "gradient_clip": CLIP} | changes))
+    return TrainingParameters(**({"epochs": EPOCHS, "gradient_clip": CLIP} | changes))
 
 
 def problem():
@@ -42,7 +42,7 @@ def train_together(first, data, scales, **changes):
         return torch.stack([torch.stack(terms) for terms in each], dim=1)
 
     groups = [(Perceptron((weight,), ()), RATES[0]), (Perceptron((), (bias,)), RATES[1])]
-    history = train(groups, loss, parameters(**changes))
+    history = Training(groups, loss, parameters(**changes)).run()
     return weight.detach(), bias.detach(), history.movedim(2, 0)
 
 
@@ -96,13 +96,13 @@ def test_a_loss_that_is_not_finite_names_epoch_and_model(epochs, bad):
         return torch.stack([torch.zeros(4), terms])
 
     with pytest.raises(TrainingError, match=f"loss of number 2 is not finite at epoch {bad}; "):
-        train(
+        Training(
             [(Perceptron((value,), ()), 0.1)],
             loss,
             parameters(epochs=epochs),
-            report=steps.append,
-            name="number {}".format,
-        )
+            "number {}".format,
+            steps.append,
+        ).run()
     # It stops at the next look, within 50 epochs, and says nothing of the rest.
     assert bad < len(steps) + 1 <= bad + 50
 
@@ -111,11 +111,11 @@ def test_a_parameter_that_is_not_finite_after_the_last_step_is_named():
     # The root of zero has no slope: a finite loss, and a gradient that is infinite.
     value = torch.tensor([4.0, 0.0, 4.0]).reshape(3, 1, 1).requires_grad_()
     with pytest.raises(TrainingError, match="a parameter of model 1 is not finite after epoch 0; "):
-        train(
+        Training(
             [(Perceptron((value,), ()), 0.1)],
             lambda: value.sqrt().sum((1, 2))[None],
             parameters(epochs=1),
-        )
+        ).run()
 
 
 def test_loss_rate_and_memory_are_said_while_it_runs(monkeypatch, caplog):
@@ -123,7 +123,7 @@ def test_loss_rate_and_memory_are_said_while_it_runs(monkeypatch, caplog):
     monkeypatch.setattr(trainer, "SECONDS_BETWEEN", 0.0)
     value = torch.full((2, 1, 1), 3.0).requires_grad_()
     groups = [(Perceptron((value,), ()), 0.0)]
-    train(groups, lambda: value[:, 0].T ** 2, parameters(epochs=5), rows=60)
+    Training(groups, lambda: value[:, 0].T ** 2, parameters(epochs=5), rows=60).run()
     lines = [record.getMessage() for record in caplog.records]
     for epoch, line in enumerate(lines, 1):
         assert line.startswith(f"model 0 and 1 more: epoch {epoch}, loss 9, ")

@@ -28,26 +28,26 @@ def test_beer_and_lamberts_law_is_found():
         assert np.abs(spectrum - (0.02 + target * BAND)).max() < 0.01 * target
 
 
+NOISY = np.outer(LEVELS / (LEVELS + 15), BAND)
+NOISY += 0.01 * np.random.default_rng(0).normal(size=NOISY.shape)
+
+
 def test_the_covariance_has_the_expected_size_and_is_positive():
-    random = np.random.default_rng(0)
-    spectra = np.outer(LEVELS / (LEVELS + 15), BAND) + 0.01 * random.normal(size=(5, 30))
-    found = predict(spectra, [15.0, 90.0])
-    variance = np.einsum("tlw,tlw->tw", found.factors @ spectra, found.factors @ spectra)
+    found = predict(NOISY, [15.0, 90.0])
+    variance = np.einsum("tlw,tlw->tw", found.factors @ NOISY, found.factors @ NOISY)
     # A fifth of the expected squared error is even over wavelengths.
     np.testing.assert_allclose(variance.mean(axis=1), 4 * found.even, rtol=1e-6)
     assert found.even[1] > found.even[0] > 0
 
 
 def test_factors_are_a_root_of_the_covariance_summed_over_smoothers():
-    random, count = np.random.default_rng(0), len(LEVELS)
-    spectra = np.outer(LEVELS / (LEVELS + 15), BAND) + 0.01 * random.normal(size=(5, 30))
-    posterior, targets = MetricPosterior.of(LEVELS[None], spectra[None], PRIOR), [[15.0, 90.0]]
+    posterior, targets = MetricPosterior.of(LEVELS[None], NOISY[None], PRIOR), [[15.0, 90.0]]
     evidence = posterior.fitted.evidence(torch.tensor(targets).double())
     with torch.no_grad():
         shares = PRIOR.rule(evidence)[0].numpy()
     one = torch.eye(SMOOTHERS, dtype=torch.float64)[None]
     projection = posterior.fitted.smoothers.summed(one)[0].numpy()
-    freedom = count - posterior.fitted.description.coefficients.numpy()
+    freedom = len(LEVELS) - posterior.fitted.description.coefficients.numpy()
     variance = (evidence.within / posterior.fitted.scale).numpy()
     for target, factors in enumerate(posterior.predict(np.array(targets)).factors[0]):
         apart = evidence.weights[target].T.numpy()

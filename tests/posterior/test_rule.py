@@ -32,6 +32,7 @@ def test_a_network_is_deep_sets_written_out():
     (network,) = rule.every
     torch.nn.init.normal_(network.decide[2].weight)
     weights, logarithm = network(rule.inputs(found))
+    assert not found.valid.all()
     for row, start in enumerate(found.initial):
         features = (found.features[row].T - rule.feature_mean) / rule.feature_deviation
         context = (found.context[row] - rule.context_mean) / rule.context_deviation
@@ -54,12 +55,3 @@ def test_weights_know_no_unit_of_the_signal():
     (plain, size), (scaled, larger) = rule(evidence()), rule(evidence(1000.0))
     torch.testing.assert_close(plain, scaled, rtol=1e-3, atol=1e-9)
     torch.testing.assert_close(larger, 1e6 * size, rtol=1e-3, atol=0)
-
-
-def test_what_is_not_valid_has_no_weight():
-    rule = WeightRule(1, 8)
-    torch.nn.init.normal_(rule.every[0].decide[-1].weight)
-    found = evidence()
-    weights, _ = rule(found)
-    assert (weights[~found.valid] == 0).all()
-    assert not found.valid.all()

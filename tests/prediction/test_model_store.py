@@ -18,15 +18,15 @@ from tests.storage.damage import flip
 SERIES = series(5, 9)
 
 
-def parameters_of(epochs=2, learning="end_to_end", kind="blend"):
-    metric = metric_parameters(epochs=epochs, members=1, learning=learning)
-    decoders = decoder_parameters(epochs=epochs, members=1, kind=kind)
+def parameters_of(epochs=2):
+    metric = metric_parameters(epochs=epochs)
+    decoders = decoder_parameters(epochs=epochs, kind="blend")
     inner = InnerParameters(members=1, levels=None)
     return Parameters(inner=inner, metric=metric, decoders=decoders)
 
 
-def fit(report=silent, **parameters):
-    return SpectralModel.fit(SERIES, parameters_of(**parameters), cpu(), report)
+def fit(report=silent):
+    return SpectralModel.fit(SERIES, parameters_of(), cpu(), report)
 
 
 @pytest.fixture

@@ -190,8 +190,7 @@ def test_predicted_spectra_are_taken_from_their_blocks(model, count, at_once, tm
     figure = found.figure()
     rows = table(figure, "predicted")
     shown = np.linspace(0, count - 1, min(count, 12)).round().astype(int)
-    signal = np.concatenate([block.signal for block in blocks])
-    low, high = np.concatenate([block.interval for block in blocks], axis=1)
+    signal, _, low, high = np.concatenate([block.values for block in blocks], axis=1)
     for name, expected in (("signal", signal), ("low", low), ("high", high)):
         np.testing.assert_allclose(rows[name], expected[shown].ravel(), rtol=1e-4)
     spec = json.loads(figure.to_json())

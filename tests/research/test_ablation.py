@@ -36,19 +36,11 @@ from research.simulated_series import simulate
 from tests.learning.series import cpu, series
 
 FILE = Path(__file__).parents[2] / "params.yaml"
-DEVICE, SEED = cpu(torch.float64), 7
 SERIES = series(5, 9)
 DECADES = np.geomspace(0.1, 1000.0, 5)
 OF_DECADES = replace(
     SERIES, amounts=DECADES[:, None], charts=(Chart.of("log", None, DECADES),)
 )  # whose chart a user would set to logarithmic
-TINY = {"epochs": 2, "wavelengths": 5, "members": 2}
-
-
-def parameters(seed=SEED):
-    changes = {f"{block}.{key}": n for block in ("metric", "decoders") for key, n in TINY.items()}
-    changes |= {f"{block}.seed": seed for block in ("metric", "decoders")}
-    return read_parameters(FILE, changes | {"inner.members": 1})
 
 
 def numbers_of(prediction, measured):
@@ -62,18 +54,6 @@ def numbers_of(prediction, measured):
 
 def numbers(row):
     return row["rmse"], row.get("coverage90_interior"), row.get("coverage90_ends")
-
-
-def fitted(measured, learning, kind, inner_members):
-    """The model of one choice."""
-    own = parameters()
-    blocks = (
-        own.inner.model_copy(update={"members": inner_members}),
-        own.metric.model_copy(update={"learning": learning}),
-        own.decoders.model_copy(update={"kind": kind}),
-    )
-    changed = dict(zip(("inner", "metric", "decoders"), blocks, strict=True))
-    return SpectralModel.fit(measured, own.model_copy(update=changed), DEVICE)
 
 
 def left_out_by_weights(measured, weigh):
@@ -97,7 +77,9 @@ def left_out_by_weights(measured, weigh):
 def test_posteriors_are_that_of_the_package_and_those_without_one_part(measured, family):
     rows = {name: one.row for name, one in by_posteriors(measured).items()}
     assert list(rows) == [LEARNED, INITIAL, FLAT]
-    expected = numbers_of(fitted(measured, "flat", "posterior", 0).left_out(), measured)
+    parameters = read_parameters(FILE, {"preset": "fast"})
+    model = SpectralModel.fit(measured, parameters, cpu(torch.float64))
+    expected = numbers_of(model.left_out(), measured)
     assert numbers(rows[LEARNED]) == pytest.approx(expected, rel=1e-9)
 
     initial = left_out_by_weights(measured, lambda evidence: evidence.initial.softmax(-1))
@@ -126,46 +108,39 @@ def test_simulated_series_are_scored_as_measured_ones_are():
 
 # paired comparisons
 
-
-def row(series, method, rmse, seed=0):
-    return dict(zip(COLUMNS, (MEASURED, series, seed, method, rmse), strict=False))
+FLAT_ONES = {"a": {}, "b": {FLAT: [2.0]}, "c": {FLAT: [8.0]}}
 
 
-def pairs(rows):
-    found = comparisons(table_of(rows)).to_dict("records")
-    return {(line["first"], line["second"]): line for line in found}
-
-
-def test_errors_of_seeds_are_averaged_geometrically_before_series_are_compared():
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        (  # seeds are averaged geometrically before series are compared: 2 of 8, and 4 of 4
+            {"a": {PATH: [1.0, 4.0], PATH_FLAT: [8.0]}, "b": {PATH: [2.0, 8.0], PATH_FLAT: [4.0]}},
+            {(PATH, PATH_FLAT): 0.5},
+        ),
+        (  # the best baseline is picked for every series
+            {
+                "a": {LEARNED: [1.0], "linear": [2.0], "pchip": [4.0]},
+                "b": {LEARNED: [1.0], "linear": [8.0], "pchip": [2.0]},
+            },
+            {(LEARNED, BEST): 0.5, (LEARNED, "linear"): 0.25, (LEARNED, "pchip"): 8**-0.5},
+        ),
+        (  # only series with both answers count
+            {name: {LEARNED: [1.0]} | other for name, other in FLAT_ONES.items()},
+            {(LEARNED, FLAT): 0.25},
+        ),
+    ],
+)
+def test_methods_are_compared_by_the_geometric_mean_of_ratios(errors, expected):
     rows = [
-        *(row("a", PATH, 1.0, 0), row("a", PATH, 4.0, 1), row("a", PATH_FLAT, 8.0)),  # 2 of 8
-        *(row("b", PATH, 2.0, 0), row("b", PATH, 8.0, 1), row("b", PATH_FLAT, 4.0)),  # 4 of 4
+        dict(zip(COLUMNS, (MEASURED, series, seed, method, error), strict=False))
+        for series, methods in errors.items()
+        for method, of_seeds in methods.items()
+        for seed, error in enumerate(of_seeds)
     ]
-    found = pairs(rows)
-    assert list(found) == [(PATH, PATH_FLAT)]
-    line = found[PATH, PATH_FLAT]
-    assert (line["series"], line["better"]) == (2, 1)
-    assert float(line["ratio"]) == pytest.approx(0.5)  # of 1 / 4 and 1
-    assert float(line["worst"]) == pytest.approx(1.0)
-
-
-def test_the_best_baseline_is_picked_for_every_series():
-    rows = [
-        *(row("a", LEARNED, 1.0), row("a", "linear", 2.0), row("a", "pchip", 4.0)),
-        *(row("b", LEARNED, 1.0), row("b", "linear", 8.0), row("b", "pchip", 2.0)),
-    ]
-    found = pairs(rows)
-    assert set(found) == {(LEARNED, BEST), (LEARNED, "linear"), (LEARNED, "pchip")}
-    ratios = {second: float(line["ratio"]) for (_, second), line in found.items()}
-    assert ratios == pytest.approx({BEST: 1 / 2, "linear": 1 / 4, "pchip": 8**-0.5})
-
-
-def test_a_question_is_answered_by_the_series_that_have_both_answers():
-    rows = [row(name, LEARNED, 1.0) for name in "abc"]
-    rows += [row("b", FLAT, 2.0), row("c", FLAT, 8.0)]
-    line = pairs(rows)[LEARNED, FLAT]
-    assert line["series"] == 2
-    assert float(line["ratio"]) == pytest.approx(1 / 4)
+    found = comparisons(table_of(rows)).set_index(["first", "second"])
+    assert found["ratio"].to_dict() == pytest.approx(expected)
+    assert set(found["series"]) == {2}
 
 
 @pytest.mark.filterwarnings("error")

@@ -33,7 +33,7 @@ def fold(epochs=30, wavelengths=2):
     series = Series.of_levels(LEVELS, axis, signal, Chart.of("linear", None, LEVELS), {})
     device = resolve("cpu", PrecisionParameters(training="float64", geometry="float64"))
     block = default_parameters({"decoders.epochs": epochs}).decoders
-    return MiddleFold.of(small_metrics(series), series, device, block, wavelengths)
+    return MiddleFold(small_metrics(series), series, device, block, wavelengths)
 
 
 def test_the_sequential_way_is_timed_per_metric_call(monkeypatch):
@@ -105,7 +105,7 @@ def timed(project, monkeypatch):
         walk=lambda report: ("walked", call),
         parity=lambda walked: {"walked": agreement}[walked],
     )
-    monkeypatch.setattr(sequential.MiddleFold, "of", lambda *_: fold)
+    monkeypatch.setattr(sequential, "MiddleFold", lambda *_: fold)
 
 
 @pytest.mark.usefixtures("unchecked", "timed")

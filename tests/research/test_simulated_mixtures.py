@@ -9,7 +9,7 @@ from research.simulated_mixtures import WAVELENGTHS, simulate_mixtures
 
 def simulated(seed, substances=3, samples=30):
     draws = Draws.of(seed, torch.device("cpu"))
-    return [part.numpy() for part in simulate_mixtures(draws, substances, samples, 5)]
+    return simulate_mixtures(draws, substances, samples, 5)
 
 
 @pytest.mark.parametrize("substances", [1, 2, 4])
