@@ -1,7 +1,6 @@
 """Records of the time and memory of a stage: of its last run on this machine.
 
-No two runs take the same time, so a record is no output of the stage. It names machine and engine,
-and whether the stage did all of its work in one run.
+No two runs take the same time, so a record is no output of the stage.
 """
 
 import os
@@ -34,8 +33,7 @@ class Record:
     peak_mb: float | None  # largest resident memory, with that of workers; None except on Linux
     device_peak_mb: float | None
     """Largest memory allocated by torch on a CUDA device; None without one."""
-    whole: bool  # whether all work was done in this run
-    conditions: dict[str, Any]  # machine and engine
+    machine: dict[str, Any] | None = None
     imports: float | None = None  # seconds until all was imported; None if no device is asked for
     device_start: float | None = None
     """Seconds from then until the device had started; the rest is computation."""
@@ -55,11 +53,6 @@ class Record:
             ) from error
 
 
-def conditions(engine: dict[str, Any]) -> dict[str, Any]:
-    """Entries of a record about this machine and an engine."""
-    return {"machine": processor_and_versions(), "engine": engine}
-
-
 @contextmanager
 def device_starts() -> Iterator[None]:
     """Context in which a stage, all of whose modules are imported, starts its device."""
@@ -69,20 +62,15 @@ def device_starts() -> Iterator[None]:
 
 
 @contextmanager
-def recorded(path: Path, engine: dict[str, Any], *, whole: bool) -> Iterator[None]:
-    """Write the record of this process after the body; none if the body fails.
-
-    `whole` is true if the body does all of its work anew; `engine` is the block of the
-    parameters.
-    """
+def recorded(path: Path) -> Iterator[None]:
+    """Write the record of this process after the body; none if the body fails."""
     yield
     peak = resident_memory().peak
     record = Record(
         seconds=_seconds(),
         peak_mb=None if peak is None else peak / 1e6,
         device_peak_mb=_device_peak_mb(),
-        whole=whole,
-        conditions=conditions(engine),
+        machine=processor_and_versions(),
         **_STARTS,
     )
     write_json(path, asdict(record))
