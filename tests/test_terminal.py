@@ -13,7 +13,7 @@ import torch
 from typer.testing import CliRunner
 
 from geonode.config import Parameters
-from geonode.terminal import aligned, logged, printable
+from geonode.terminal import logged, printable
 from stages.command import stage
 from tests.commands.calling import call
 from tests.stages.conftest import assert_refused
@@ -64,11 +64,6 @@ def test_no_control_character_of_a_file_or_its_name_reaches_the_terminal(
     assert r"\x1b" in result.stdout + result.stderr or after
     if after and result.exit_code == 0:
         assert json.loads(result.stdout)["levels"] == [0, 1, 2, 3]
-
-
-def test_a_name_in_a_table_is_one_line():
-    name = "a\nall 3 spectra fit"
-    assert aligned([(name, "b")]) == ["a all 3 spectra fit  b"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
