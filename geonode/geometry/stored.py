@@ -22,7 +22,7 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 from geonode.storage.artifact import JSON, open_artifact
-from geonode.storage.artifact_writer import ArtifactWriter, Parts
+from geonode.storage.artifact_writer import ArtifactWriter
 from geonode.storage.lineage import NO_INPUTS
 
 ARRAYS = {
@@ -70,7 +70,7 @@ def write_grids(
     with series.artifact_writer(path, attributes) as writer:
         _declare(writer, positions, learned, series, every)
         nodes, place = positions.cpu(), positions.device
-        recipe = _Writer(writer.parts, grid_of, nodes, place, learned, every, check)
+        recipe = _Writer(writer, grid_of, nodes, place, learned, every, check)
         engine.work(
             recipe,
             learned.wanted(every),
@@ -106,7 +106,7 @@ def _declare(
 class _Writer(Generic[Found]):
     """Evaluates, stores and checks one grid after the other."""
 
-    parts: Parts
+    writer: ArtifactWriter
     grid_of: Callable[[int, Float[Tensor, "node"]], Grid]
     positions: Float[Tensor, "node"]
     place: torch.device
@@ -121,7 +121,7 @@ class _Writer(Generic[Found]):
             (member, fold), grid = self.learned.index(model), self.grid_of(model, nodes)
             stored = [table.float() for table in (grid.log_sqrt, grid.symbol)]
             for name, table in zip(ARRAYS, stored, strict=True):
-                self.parts.write(name, (member, fold if self.every else 0), table.cpu().numpy())
+                self.writer.write(name, (member, fold if self.every else 0), table.cpu().numpy())
             found = self.check(model, Grid(nodes, *(part.to(nodes) for part in stored)))
             report(1)
             return found

@@ -45,7 +45,7 @@ def blocks(*written):
     def write_blocks(writer):
         writer.mapped("x", ("a", "i"), (2, 3), "f8", **X)
         for index, block in written:
-            writer.parts.write("x", index, block)
+            writer.write("x", index, block)
 
     return write_blocks
 
