@@ -75,11 +75,11 @@ class Report:
             MissingArtifactError, CorruptArtifactError: an input is absent or damaged.
             ArtifactError: an input is of another run than the others.
         """
-        contents = {name: read_json(metrics / f"{name}.json") for name in REQUIRED}
-        contents["device"] = read_json(data / "device.json")
         stored = [data / f"{name}.zarr" for name in ("spectra", "christoffel", "geodesics")]
         with consistent_artifacts(*stored):
             series, grids, solved = read_series(stored[0]), *map(open_artifact, stored[1:])
+        contents = {name: read_json(metrics / f"{name}.json") for name in REQUIRED}
+        contents["device"] = read_json(data / "device.json")
         names = level_names(series.concentrations)
         if list(contents["validate"].get("folds", ())) != names:
             raise _of_another_run(metrics / "validate.json", "its folds are not the levels")
