@@ -353,8 +353,8 @@ def surface(model: SeveralSubstances, first: int, second: int) -> Figure:
         cells = cells.transform_calculate(
             **{name: f"{low} + {step} * ({cell})", f"{name}2": f"{low} + {step} * ({cell} + 1)"}
         )
-    amounts = _pair_amounts(model, first, second)
-    points = marks("point", x, y, table=amounts, color=INK, stroke="white", **DOTS)
+    samples = _pair_amounts(model, first, second)
+    points = marks("point", x, y, table=samples, color=INK, stroke="white", **DOTS)
     unit = series.labels["axis_unit"]
     notes = [[quantity(place, unit, 5)] for place in series.axis[at].tolist()]
     start = int(np.ptp(signals, axis=0).argmax())

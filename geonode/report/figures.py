@@ -173,8 +173,8 @@ def posterior_figure(report: Report) -> Figure:
     density = y_axis("density", per("density", unit), zero=True)
     part = keyed({"density": MODEL, "90% set": SECOND, "true concentration": INK})
     ends = (start, alt.X2("high"), alt.YDatum(0))
-    rule = {"table": {"level": shown, "concentration": [true[name] for name in shown]}}
-    rule |= {"strokeDash": [6, 4], "strokeWidth": 2}
+    levels_shown = {"level": shown, "concentration": [true[name] for name in shown]}
+    rule = {"table": levels_shown, "strokeDash": [6, 4], "strokeWidth": 2}
     parts = pd.DataFrame(sets, columns=["level", "low", "high"])
     chart = alt.layer(
         part("density", "area", at, density, table=table, where=chosen, opacity=SHADE),

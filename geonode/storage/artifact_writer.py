@@ -1,5 +1,6 @@
 """Writing of artifacts, whole and verified or not at all."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -115,6 +116,8 @@ class ArtifactWriter:
         entry = self._entries[name] = ArrayEntry(name, number.name, shape, dims, **about)
         file = entry.file(self.folder)
         file.parent.mkdir(parents=True)
+        metadata = encode_json(self.path, entry.metadata())
+        (self.folder / name / ROOT).write_bytes(metadata)
         # Written before it is mapped: a full disk then raises an error, while a write to a mapped
         # hole of a sparse file would kill the process.
         missing = np.nan if number.kind == "f" else 0
@@ -163,10 +166,11 @@ class ArtifactWriter:
                 for one in sorted(self._coordinates)
                 if (dims := self._entries[one].dims) != (one,) and {*dims} <= {*entry.dims}
             ]
-            metadata = entry.metadata()
             if auxiliary and name not in self._coordinates:  # by CF
+                file = self.folder / name / ROOT
+                metadata = json.loads(file.read_bytes())
                 metadata["attributes"]["coordinates"] = " ".join(auxiliary)
-            (self.folder / name / ROOT).write_bytes(encode_json(self.path, metadata))
+                file.write_bytes(encode_json(self.path, metadata))
         files = {file: file_checksum(self.folder / file) for file in sealed_files(self.folder)}
         root = {
             "zarr_format": 3,
