@@ -136,10 +136,10 @@ def test_quiet_keeps_results_and_leaves_out_notes(extra):
 
 def test_verbose_shows_the_log(extra):
     def work():
-        logging.getLogger("geonode.work").debug("looking")
+        logging.getLogger("geonode.work").debug("looking\x1b")
 
     extra(work)
     assert call("extra").stderr == ""
-    assert "geonode.work: looking" in call("--verbose", "extra").stderr
+    assert r"geonode.work: looking\x1b" in call("--verbose", "extra").stderr
     assert not logging.getLogger("geonode").handlers
     assert logging.getLogger("geonode").level == logging.NOTSET

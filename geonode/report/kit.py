@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import Series, level_names
-from geonode.storage.atomic import replacing
+from geonode.storage.atomic import write_bytes
 
 INK, MUTED, LINE = "#1b1f23", "#5a6570", "#dfe3e8"
 MODEL, SECOND = "#d55e00", "#0072b2"
@@ -97,8 +97,7 @@ class Figure:
         """
         content = self._specification()
         picture = vl_convert.vegalite_to_png(content, vl_version=_vega_version(), scale=SCALE)
-        with replacing(path) as temporary:
-            temporary.write_bytes(picture)
+        write_bytes(path, picture)
 
     def _specification(self) -> dict[str, Any]:
         return self.chart.to_dict() | {"config": CONFIG}

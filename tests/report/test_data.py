@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from geonode.errors import ArtifactError
-from geonode.report.kit import sample
 from tests.report.run import SLOPE, Run
 
 
@@ -88,10 +87,3 @@ def test_parts_of_another_run_are_refused(spoil, named, run):
     spoil(run)
     with pytest.raises(ArtifactError, match=named):
         run.report()
-
-
-def test_a_sample_has_both_ends_and_no_more_than_asked():
-    assert sample(5, 10).tolist() == [0, 1, 2, 3, 4]
-    chosen = sample(1000, 7)
-    assert (chosen[0], chosen[-1], len(chosen)) == (0, 999, 7)
-    assert np.ptp(np.diff(chosen)) <= 1

@@ -12,15 +12,8 @@ from tests.stages.conftest import assert_refused
 STAGES = {
     "probe": ["device", "precision-training", "precision-geometry"],
     "generate": ["seed", "concentrations", "replicates", "wavelengths-start", "noise-detector"],
-    "spectra": ["source", "chart", "kappa", "window", "missing", "concentration-unit"],
     "metric": ["members", "epochs", "memory-mb", "learning-rate", "preset", "inner-members"],
-    "christoffel": ["resolution", "tolerance"],
-    "geodesics": ["tolerance", "time-points"],
-    "decoders": ["members", "epochs", "kind", "learning-rate", "preset", "inner-levels"],
-    "validate": ["memory-mb"],
-    "calibrate": ["method"],
     "report": [],
-    "benchmark": ["repeats"],
 }
 
 
