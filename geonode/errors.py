@@ -1,5 +1,6 @@
 """Hierarchy of all errors raised on purpose, and what to do where the system refuses."""
 
+import copyreg
 import errno
 import os
 import shutil
@@ -28,7 +29,7 @@ class GeonodeError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Restored from another process without calling __init__, as the arguments of some classes
         # are not their message.
-        return _again, (type(self), self.args, self.__dict__)
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__ or None
 
 
 class ParameterError(GeonodeError):
@@ -106,10 +107,3 @@ def remedy(error: OSError, path: Path = Path()) -> str:
         folders.append(Path(tempfile.gettempdir()))
     free, folder = min((shutil.disk_usage(folder).free, folder) for folder in folders)
     return advice.format(folder=folder, free=free)
-
-
-def _again(kind: type[GeonodeError], arguments: tuple[Any, ...], state: dict[str, Any]) -> Any:
-    """Error of another process, restored."""
-    error = kind.__new__(kind, *arguments)
-    error.__dict__.update(state)
-    return error

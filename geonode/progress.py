@@ -48,12 +48,6 @@ def bar(label: str, total: int) -> Iterator[Progress]:
     Yields:
         A function to call with the number of units done since the last call.
     """
-    if not _LOG.isEnabledFor(logging.DEBUG):
-        with _shown(label, total) as report:
-            yield report
-        return
-    from geonode.usage import memory_in_use  # noqa: PLC0415 - only where it is used
-
     units, began = [0], time.perf_counter()
     try:
         with _shown(label, total) as report:
@@ -64,11 +58,14 @@ def bar(label: str, total: int) -> Iterator[Progress]:
 
             yield counted
     finally:
-        done, seconds = sum(units), time.perf_counter() - began
-        _LOG.debug(
-            "%s: %s units in %.3f s, %s a second; %s",
-            *(label, f"{done:,}", seconds, f"{done / seconds:,.1f}", memory_in_use()),
-        )
+        if _LOG.isEnabledFor(logging.DEBUG):
+            from geonode.usage import memory_in_use  # noqa: PLC0415 - only where it is used
+
+            done, seconds = sum(units), time.perf_counter() - began
+            _LOG.debug(
+                "%s: %s units in %.3f s, %s a second; %s",
+                *(label, f"{done:,}", seconds, f"{done / seconds:,.1f}", memory_in_use()),
+            )
 
 
 @contextmanager

@@ -2,8 +2,6 @@
 
 import math
 
-import numpy as np
-
 UNDEFINED = "undefined"
 
 
@@ -52,12 +50,8 @@ def listed(names: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def difference(value: float | None, true: float) -> float | None:
-    """Difference of a value from the true one; None for None."""
-    return None if value is None else value - true
-
-
-def signed(value: float | None, unit: str) -> str:
-    """Difference with its sign."""
-    text = quantity(value, unit)
-    return f"+{text}" if value is not None and np.sign(value) > 0 else text
+def difference(value: float | None, true: float) -> str:
+    """Difference of a value from the true one, with its sign."""
+    if value is None:
+        return UNDEFINED
+    return f"{'+' if value > true else ''}{number(value - true)}"

@@ -80,8 +80,7 @@ def table_of(levels: np.ndarray, spectra: np.ndarray, path: Path) -> None:
 def commands(turns: Turns = 5) -> None:
     """Seconds that a user waits for commands: medians with quartiles.
 
-    Commands use what the ones before them have written. Then what the seconds of every stage are
-    spent on.
+    Commands use what the ones before them have written. Then the seconds of every stage.
     """
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "series").mkdir()
@@ -97,9 +96,7 @@ def commands(turns: Turns = 5) -> None:
             typer.echo(f"{name}: {Quartiles.of(seconds)} s")
     for stage in PIPELINE:
         record = Record.read(RECORDS / f"{stage}.json")
-        imports, start = record.imports or 0.0, record.device_start or 0.0
-        parts = f"imports {imports:.2f}, start of the device {start:.2f}"
-        typer.echo(f"{stage}: {parts}, computation {record.seconds - imports - start:.2f} s")
+        typer.echo(f"{stage}: {record.seconds:.2f} s")
 
 
 @app.command()

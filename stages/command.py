@@ -23,8 +23,8 @@ from geonode.config import Parameters
 from geonode.errors import ParameterError
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.progress import bar as progress  # noqa: F401 - for the stages
-from geonode.terminal import Level, OneLineCommand, documentation, logged, tell
-from stages.paths import CHECKPOINTS, METRICS, PARAMETERS, PIPELINE, RECORDS
+from geonode.terminal import Level, OneLineCommand, logged, tell
+from stages.paths import METRICS, PARAMETERS, PIPELINE, RECORDS
 
 _LOG = logging.getLogger("geonode.stages")
 
@@ -59,11 +59,7 @@ def stage(
                 if text is not None
             }
             parameters = read_parameters(params, overrides)
-            with (
-                logged(log_level),
-                _recorded(stage_name, parameters),
-                _logged(stage_name, overrides),
-            ):
+            with logged(log_level), _recorded(stage_name), _logged(stage_name, overrides):
                 summary = run(parameters)
             tell(summary)
 
@@ -71,7 +67,7 @@ def stage(
         command.__signature__ = signature  # type: ignore[attr-defined]
         command.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()}
         application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        application.command(cls=OneLineCommand, help=documentation(run))(command)
+        application.command(cls=OneLineCommand, help=inspect.getdoc(run))(command)
         return application
 
     return decorate
@@ -119,9 +115,6 @@ def _signature(options: dict[str, tuple[tuple[str, ...], FieldInfo]]) -> inspect
 @contextmanager
 def _logged(stage_name: str, overrides: dict[str, Any]) -> Iterator[None]:
     """Log start and end of a stage at INFO, with the parameters that override the file."""
-    if not _LOG.isEnabledFor(logging.INFO):
-        yield
-        return
     given = ", ".join(f"{key} {value}" for key, value in overrides.items())
     _LOG.info("%s begins%s", stage_name, given and f", with {given}")
     began, ended = time.perf_counter(), "failed"
@@ -132,15 +125,13 @@ def _logged(stage_name: str, overrides: dict[str, Any]) -> Iterator[None]:
         _LOG.info("%s %s after %.2f s", stage_name, ended, time.perf_counter() - began)
 
 
-def _recorded(stage_name: str, parameters: Parameters) -> AbstractContextManager[None]:
-    """Record the resources of a stage of the pipeline, and whether it resumed from checkpoints."""
+def _recorded(stage_name: str) -> AbstractContextManager[None]:
+    """Record the resources of a stage of the pipeline."""
     if stage_name not in PIPELINE:
         return nullcontext()
     from geonode.storage.record import recorded  # it imports NumPy
 
-    whole = not (CHECKPOINTS / stage_name).exists()
-    engine = parameters.engine.model_dump(mode="json")
-    return recorded(RECORDS / f"{stage_name}.json", engine, whole=whole)
+    return recorded(RECORDS / f"{stage_name}.json")
 
 
 def _leaves(

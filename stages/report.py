@@ -4,7 +4,7 @@ from pathlib import Path
 
 from geonode.config import Parameters
 from stages.command import progress, stage
-from stages.paths import CHRISTOFFEL, DEVICE, GEODESICS, METRICS, PLOTS, SPECTRA
+from stages.paths import DATA, METRICS, PLOTS
 
 
 @stage()
@@ -15,11 +15,8 @@ def app(parameters: Parameters) -> str:
     from geonode.report.kit import library
     from geonode.report.sections import report_page
     from geonode.storage.document import write_text
-    from geonode.storage.lineage import consistent_artifacts
 
-    source = Path(parameters.spectra.source).name
-    with consistent_artifacts(SPECTRA, CHRISTOFFEL, GEODESICS):
-        found = Report.read(source, DEVICE, SPECTRA, CHRISTOFFEL, GEODESICS, METRICS)
+    found = Report.read(Path(parameters.spectra.source).name, DATA, METRICS)
     path = METRICS / "report.html"
     with progress("drawing", 2) as report:
         text = report_page(found).html()

@@ -56,10 +56,6 @@ def test_the_file_of_the_repository_holds_the_defaults():
     assert default_parameters({"spectra.concentrations": "data/concentrations.csv"}) == parameters
 
 
-def test_keys_that_a_file_lacks_have_their_defaults(read):
-    assert read({"metric.epochs": DELETED}).metric.epochs == default_parameters({}).metric.epochs
-
-
 @pytest.mark.parametrize(
     ("preset", "overrides", "expected"),
     [
@@ -234,10 +230,3 @@ def test_missing_file_and_directory(tmp_path):
     for path, reason in ((tmp_path / "absent.yaml", "No such file"), (tmp_path, "Is a directory")):
         with pytest.raises(ParameterError, match=f"{path}: file: found .*{reason}.*readable"):
             read_parameters(path)
-
-
-def test_overrides_replace_values_of_the_file(read):
-    given = {"decoders.epochs": 7, "device": "cpu", "generate.noise.detector": 0.5}
-    parameters = read({"decoders.epochs": -1, "metric.epochs": 11}, given)
-    assert (parameters.decoders.epochs, parameters.metric.epochs) == (7, 11)
-    assert (parameters.device, parameters.generate.noise.detector) == ("cpu", 0.5)

@@ -1,8 +1,5 @@
 import io
-import logging
-import re
 import sys
-from contextlib import nullcontext
 
 import pytest
 
@@ -41,16 +38,3 @@ def test_quiet_is_silent_and_ends(monkeypatch):
     with pytest.raises(KeyError), quietly():
         raise KeyError
     assert shown(monkeypatch, Terminal())
-
-
-@pytest.mark.parametrize("quiet", [False, True])
-def test_units_are_counted_for_the_log_whether_shown_or_not(quiet, monkeypatch, caplog):
-    caplog.set_level(logging.DEBUG, logger="geonode")
-    with quietly() if quiet else nullcontext():
-        assert shown(monkeypatch, Terminal()) != quiet
-    with pytest.raises(KeyError), bar("other series", 4) as report:
-        report(2)
-        raise KeyError
-    first, second = (record.getMessage() for record in caplog.records)
-    assert re.match(r"my series: 3 units in .* a second; resident memory ", first)
-    assert second.startswith("other series: 2 units in ")

@@ -1,7 +1,6 @@
 """What reaches a terminal, and what becomes of a standard output that takes nothing."""
 
 import json
-import logging
 import re
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 from geonode.config import Parameters
-from geonode.terminal import aligned, logged, printable
+from geonode.terminal import printable
 from stages.command import stage
 from tests.commands.calling import call
 from tests.stages.conftest import assert_refused
@@ -64,11 +63,6 @@ def test_no_control_character_of_a_file_or_its_name_reaches_the_terminal(
     assert r"\x1b" in result.stdout + result.stderr or after
     if after and result.exit_code == 0:
         assert json.loads(result.stdout)["levels"] == [0, 1, 2, 3]
-
-
-def test_a_name_in_a_table_is_one_line():
-    name = "a\nall 3 spectra fit"
-    assert aligned([(name, "b")]) == ["a all 3 spectra fit  b"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
@@ -178,20 +172,3 @@ def test_a_fault_of_the_program_is_no_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
     assert isinstance(CliRunner().invoke(app, []).exception, ZeroDivisionError)
-
-
-LEVELS = ["debug", "info", "warning", "error"]
-
-
-@pytest.mark.parametrize("level", LEVELS)
-def test_what_is_at_least_as_grave_is_said_on_stderr_until_the_work_ends(level, capsys):
-    logger = logging.getLogger("geonode.somewhere")
-    with pytest.raises(KeyError), logged(level):
-        for each in LEVELS:
-            logger.log(logging.getLevelName(each.upper()), f"{each}\x1b")
-        raise KeyError
-    logger.error("too late")
-    written = capsys.readouterr()
-    said = [f"geonode.somewhere: {each}\\x1b" for each in LEVELS[LEVELS.index(level) :]]
-    assert (written.out, written.err.splitlines()) == ("", said)
-    assert logging.getLogger("geonode").level == logging.NOTSET

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from geonode.wording import listed, number, quantity, share, signed
+from geonode.wording import difference, listed, number, quantity, share
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ def test_units_shares_signs_and_lists():
     assert quantity(None, "ppb") == "undefined"
     assert share(0.921) == "92.1 %"
     assert share(None) == "undefined"
-    assert signed(1.25, "ppb") == "+1.25 ppb"
-    assert signed(-1.25, "ppb") == "−1.25 ppb"
-    assert signed(None, "ppb") == "undefined"
+    assert difference(3.25, 2.0) == "+1.25"
+    assert difference(0.75, 2.0) == "−1.25"
+    assert difference(None, 2.0) == "undefined"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed(["a"]) == "a"

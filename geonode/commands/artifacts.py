@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.filesize import decimal
 
 from geonode.commands.common import AsJson, echo_json, found_wrong
 from geonode.progress import bar
@@ -50,7 +51,7 @@ def verify(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
     else:
         for one in found:
             tell("\n".join(_described(one)))
-        sizes = f"{_sized(sum(models.values()))} of at most {_sized(LARGEST_BYTES)}"
+        sizes = f"{decimal(sum(models.values()))} of at most {decimal(LARGEST_BYTES)}"
         tell(f"{store.folder or 'no store'}: {len(models)} learned models, {sizes}")
     if problems:
         paths = ", ".join(dict.fromkeys(str(path) for path, _ in problems))
@@ -61,7 +62,7 @@ def verify(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
 
 def _described(one: "Verified") -> Iterator[str]:
     """Lines about an artifact: its size, its problems and its arrays."""
-    yield f"{one.path}: {_sized(one.bytes_on_disk)}"
+    yield f"{one.path}: {decimal(one.bytes_on_disk)}"
     yield from (f"  {problem}" for problem in one.problems)
     rows = [
         (
@@ -75,13 +76,3 @@ def _described(one: "Verified") -> Iterator[str]:
         for array in one.arrays
     ]
     yield from aligned(rows)
-
-
-def _sized(count: int) -> str:
-    """Size in bytes, kB, MB, GB or TB, powers of 1000."""
-    number, unit = float(count), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if number < 1000:
-            break
-        number, unit = number / 1000, larger
-    return f"{count} B" if unit == "B" else f"{number:.1f} {unit}"

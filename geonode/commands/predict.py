@@ -94,19 +94,14 @@ def predict(
         number = cache_dtype or "float64"
         opened = predicting.PredictedFile(out, model, wanted, only_signal, number).opened()
     rows: list[dict[str, Any]] = []
-    drawn = None
-    if figure is not None:
-        from geonode.report.pictures import PredictedSpectra  # noqa: PLC0415
-
-        drawn = PredictedSpectra(model.series, len(wanted))
     with bar("predicting", len(wanted)) as report, opened as sink:
         for block in predicting.blocks(model, wanted, batch_size, report):
             sink(block)
             rows += predicting.summary(model, block)
-            if drawn is not None:
-                drawn(block)
-    if drawn is not None and figure is not None:
-        drawn.figure().save_png(figure)
+    if figure is not None:
+        from geonode.report.pictures import predicted_spectra  # noqa: PLC0415
+
+        predicted_spectra(model, wanted).save_png(figure)
     said, labels = predicting.meaning_of_std(model), model.series.labels
     weight = model.blend.weights_of_paths[-1]
     if as_json:

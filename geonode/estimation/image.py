@@ -14,7 +14,7 @@ from geonode.reading.files import errors_naming
 from geonode.reading.formats.labelled_arrays import errors_explained, require_chunks
 from geonode.reading.headers import UNITS, role
 from geonode.spectra.arrays import MOST_VALUES
-from geonode.storage.zarr_metadata import require_own_files, require_plain
+from geonode.storage.zarr_metadata import require_plain
 
 LARGEST_IMAGE, MOST_TILES = 2**42, 10**7  # largest image, which is never read as a whole
 
@@ -65,7 +65,6 @@ class Image:
         import xarray  # noqa: PLC0415 - few files need it
 
         with errors_naming(path), errors_explained("image"):
-            require_own_files(path)
             require_plain(path, LARGEST_IMAGE, MOST_TILES, most_of_lines=8 * MOST_VALUES)
             data = xarray.open_dataset(path, engine="zarr", decode_times=False, consolidated=False)
         images: dict[str, tuple[str, str, str]] = {}

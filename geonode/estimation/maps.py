@@ -179,7 +179,7 @@ class Maps:
         meanings = {"flag_masks": list(FLAGS.values()), "flag_meanings": " ".join(FLAGS)}
         for name in maps:
             more: dict[str, Any] = meanings if name == "flags" else {"missing_value": MISSING_VALUE}
-            folder = writer.parts.folder / name
+            folder = writer.folder / name
             zarr.open_array(folder, mode="r+", zarr_format=3).attrs.update(more)
         return maps
 

@@ -31,7 +31,7 @@ from geonode.geometry.verification import NetworkErrors, network_errors
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 from geonode.storage.artifact import JSON, open_artifact
-from geonode.storage.artifact_writer import ArtifactWriter, Parts
+from geonode.storage.artifact_writer import ArtifactWriter
 from geonode.storage.lineage import NO_INPUTS
 
 DIMS = ("member", "pair", "wavelength")
@@ -146,7 +146,7 @@ class Geodesics:
             self._declare(writer)
             # the inner metrics are not looked at
             outer = replace(self, learned=replace(self.learned, inner=None))
-            solver: Recipe[int, Summary] = partial(_Solver, writer.parts, outer)
+            solver: Recipe[int, Summary] = partial(_Solver, writer, outer)
             models = self.learned.wanted(self.chosen is not None)
             cores = profile_of(self.device.place).tiles
             engine.work(solver, models, lambda _, found: summary.join(found), report, cores)
@@ -220,10 +220,10 @@ class Geodesics:
 class _Solver:
     """Solves the geodesics of one model after the other, and stores them."""
 
-    def __init__(self, parts: Parts, wanted: Geodesics) -> None:
+    def __init__(self, writer: ArtifactWriter, wanted: Geodesics) -> None:
         device, learned, series = wanted.device, wanted.learned, wanted.series
         place, dtype = device.place, device.geometry
-        self._parts, self._wanted = parts, wanted
+        self._writer, self._wanted = writer, wanted
         self._memory = device.budget // profile_of(place).tiles
         self._like = torch.empty(0, device=place, dtype=dtype)
         self._wavelengths = on_device(series.wavelengths, place, dtype)
@@ -286,13 +286,13 @@ class _Solver:
             )
             summary.add(index, axis[columns].tolist(), solution, errors)
         if self._wanted.chosen is not None:
-            self._parts.write("features", index, features)
+            self._writer.write("features", index, features)
         if whole:
             found: dict[str, np.ndarray] = {"v0": v0, "residual": residual, "status": status}
             if parameters.time_points:
                 found["trajectory"] = trajectory
             for name, table in found.items():
-                self._parts.write(name, index[:1], table)
+                self._writer.write(name, index[:1], table)
         report(1)
         return summary
 

@@ -21,7 +21,7 @@ from geonode.geometry.learned import LearnedMetrics
 from geonode.progress import Progress, silent
 from geonode.spectra.series import Series
 from geonode.storage.artifact import JSON, open_artifact
-from geonode.storage.artifact_writer import ArtifactWriter, Parts
+from geonode.storage.artifact_writer import ArtifactWriter
 from geonode.storage.lineage import NO_INPUTS
 
 ARRAYS = {
@@ -69,7 +69,7 @@ def write_grids(
     with series.artifact_writer(path, attributes) as writer:
         _declare(writer, positions, learned, series, every)
         nodes, place = positions.cpu(), positions.device
-        recipe = partial(_writing, writer.parts, grid_of, nodes, place, learned, every, check)
+        recipe = partial(_writing, writer, grid_of, nodes, place, learned, every, check)
         engine.work(
             recipe,
             learned.wanted(every),
@@ -102,7 +102,7 @@ def _declare(
 
 
 def _writing(
-    parts: Parts,
+    writer: ArtifactWriter,
     grid_of: Callable[[int, Float[Tensor, "node"]], Grid],
     positions: Float[Tensor, "node"],
     place: torch.device,
@@ -117,7 +117,7 @@ def _writing(
         (member, fold), grid = learned.index(model), grid_of(model, nodes)
         stored = [table.float() for table in (grid.log_sqrt, grid.symbol)]
         for name, table in zip(ARRAYS, stored, strict=True):
-            parts.write(name, (member, fold if every else 0), table.cpu().numpy())
+            writer.write(name, (member, fold if every else 0), table.cpu().numpy())
         found = check(model, Grid(nodes, *(part.to(nodes) for part in stored)))
         report(1)
         return found

@@ -28,6 +28,7 @@ from geonode.report.kit import (
     concentration,
     keyed,
     marks,
+    rows,
     sample,
     sliding,
     unfolded,
@@ -87,26 +88,24 @@ def left_out(
     )
     part = keyed(dict(zip(estimates, (MODEL, SECOND), strict=False)))
     dashed = {"color": MUTED, "strokeDash": DASHES, "strokeWidth": 1}
-    bars, points = [marks("line", x, same, table="ends", **dashed)], []
-    tables: dict[str, Any] = {"ends": {"true": [every.min(), every.max()]}}
+    bars, points = (
+        [marks("line", x, same, table={"true": [every.min(), every.max()]}, **dashed)],
+        [],
+    )
     styles = [
         (DOTS, {"strokeWidth": 6, "opacity": 0.35}),
         (HOLLOW, {"strokeWidth": 1.5}),
     ]
-    for place, (label, (amounts, sets)) in enumerate(estimates.items()):
-        dot, bar = styles[place]
-        tables[f"estimates_{place}"] = {"true": true, "estimated": amounts[shown]}
-        points.append(
-            part(label, "point", x, y, table=f"estimates_{place}", **dot | {"size": size})
-        )
+    for (dot, bar), (label, (amounts, sets)) in zip(styles, estimates.items(), strict=False):
+        dots = {"true": true, "estimated": amounts[shown]}
+        points.append(part(label, "point", x, y, table=dots, **dot | {"size": size}))
         if sets is not None:
             parts_of = [sets[at] for at in shown]
             ends = [(at, *part) for at, parts in zip(true, parts_of, strict=True) for part in parts]
-            columns = zip(("true", "low", "high"), zip(*ends, strict=True), strict=True)
-            tables[f"sets_{place}"] = dict(columns)
-            bars.append(part(label, "rule", x, low, alt.Y2("high"), table=f"sets_{place}", **bar))
+            columns = dict(zip(("true", "low", "high"), zip(*ends, strict=True), strict=True))
+            bars.append(part(label, "rule", x, low, alt.Y2("high"), table=columns, **bar))
     what = f"left-out estimates over true {amount}, with intervals"
-    return Figure(name, what, alt.layer(*bars, *points), tables, 400 if size > 40 else 300)
+    return Figure(name, what, alt.layer(*bars, *points), 400 if size > 40 else 300)
 
 
 def curve(model: OneSubstance) -> Figure:
@@ -115,10 +114,7 @@ def curve(model: OneSubstance) -> Figure:
     lines = [Line.of(series, place) for place in at.tolist()]
     fits = {name: [getattr(line, name) for line in lines] for name in ("intercept", "slope")}
     bands = {"predicted": predictions.spectra[:, at].T, "half": predictions.band[1][:, at].T}
-    tables = {
-        "curve": {"at": np.arange(len(at)), **bands, **fits},
-        "measured": {"at": np.arange(len(at)), "signal": series.signal[:, at].T},
-    }
+    scans = {"at": np.arange(len(at)), "signal": series.signal[:, at].T}
     predicted, straight, amount = "geonode, 90% interval", "straight line", "concentration"
     levels, place = series.concentrations, "wavelength"
     x = concentration(alt.X, amount, labelled(amount, series.unit), levels)
@@ -130,15 +126,16 @@ def curve(model: OneSubstance) -> Figure:
     )
     expected = unfolded(expected, place, amount, model.places, "predicted", "half")
     line = f"datum.intercept + datum.slope * datum.{amount}"
-    measured = part("measured", "point", x, signal, table="measured", **DOTS)
+    measured = part("measured", "point", x, signal, table=scans, **DOTS)
     chart = alt.layer(
         expected.transform_calculate(**ENDS, fitted=line),
         unfolded(measured, place, amount, levels, "signal"),
+        data=rows({"at": np.arange(len(at)), **bands, **fits}),
     )
     notes = [_line_note(model, line) for line in lines]
     chart = sliding(chart, place, "wavelength", notes, int((at < model.place).sum()))
     what = "signal over concentration at the chosen wavelength"
-    return Figure("curve", what, chart, tables)
+    return Figure("curve", what, chart)
 
 
 def _line_note(model: OneSubstance, line: Line) -> list[str]:
@@ -156,7 +153,7 @@ def residuals(model: OneSubstance) -> Figure:
     shown = sample(len(model.series.signal), MOST_MARKS)
     levels, used = model.series.concentrations[shown], model.calibration.method
     methods = model.calibration.verdict.methods
-    rows = {
+    errors = {
         "method": np.repeat([method.key for method in methods], len(levels)),
         "level": np.tile(levels, len(methods)),
         "error": np.concatenate([method.estimates[shown] - levels for method in methods]),
@@ -169,12 +166,13 @@ def residuals(model: OneSubstance) -> Figure:
         alt.layer(
             marks("rule", x, y, alt.Y2Datum(0), color=SECOND, strokeWidth=2),
             marks("point", x, y, color=SECOND, **DOTS),
+            data=rows(errors),
         )
         .add_params(choice("method", "method", options, used))
         .transform_filter("datum.method == method")
     )
     what = "estimated less true concentration of every left-out level"
-    return Figure("residuals", what, chart, {"residuals": rows}, 260)
+    return Figure("residuals", what, chart, 260)
 
 
 def regression(model: OneSubstance) -> Figure:
@@ -182,13 +180,12 @@ def regression(model: OneSubstance) -> Figure:
     series, diagnostics, at = model.series, model.diagnostics, drawn_places(model)
     name = f"regression vector of {NAMES[diagnostics.key]}"
     x, y = x_axis("wavelength", series.axis_label), y_axis("vector", name)
-    chart = alt.layer(
-        marks("rule", y, table="zero", color=MUTED, strokeDash=DASHES),
-        marks("line", x, y, color=MODEL, table="vector"),
-    )
     vector = {"wavelength": series.axis[at], "vector": diagnostics.vector[at]}
-    tables = {"vector": vector, "zero": {"vector": [0.0]}}
-    return Figure("regression", f"{name} over the axis", chart, tables, 300)
+    chart = alt.layer(
+        marks("rule", y, table={"vector": [0.0]}, color=MUTED, strokeDash=DASHES),
+        marks("line", x, y, table=vector, color=MODEL),
+    )
+    return Figure("regression", f"{name} over the axis", chart, 300)
 
 
 def influence(model: OneSubstance) -> Figure:
@@ -197,24 +194,20 @@ def influence(model: OneSubstance) -> Figure:
     x = x_axis("leverage", "leverage").scale(nice=True, zero=False, padding=24)
     y = y_axis("q", "Q residual", zero=True)
     dashed = {"color": SECOND, "strokeDash": DASHES, "strokeWidth": 1.5}
-    chart = alt.layer(
-        marks("point", x, y, color=MODEL, **DOTS),
-        marks("rule", x, table="leverage_limit", **dashed),
-        marks("rule", y, table="q_limit", **dashed),
-    )
     levels = [quantity(level, model.series.unit) for level in model.series.concentrations.tolist()]
     shown = sample(len(levels), MOST_MARKS)
-    tables = {
-        "samples": {
-            "level": np.array(levels)[shown],
-            "leverage": diagnostics.leverages[shown],
-            "q": diagnostics.residuals[shown],
-        },
-        "leverage_limit": {"leverage": [diagnostics.leverage_limit]},
-        "q_limit": {"q": [diagnostics.residual_limit]},
+    samples = {
+        "level": np.array(levels)[shown],
+        "leverage": diagnostics.leverages[shown],
+        "q": diagnostics.residuals[shown],
     }
+    chart = alt.layer(
+        marks("point", x, y, table=samples, color=MODEL, **DOTS),
+        marks("rule", x, table={"leverage": [diagnostics.leverage_limit]}, **dashed),
+        marks("rule", y, table={"q": [diagnostics.residual_limit]}, **dashed),
+    )
     what = "Q residual over leverage of every level, with 95% limits"
-    return Figure("influence", what, chart, tables, 280)
+    return Figure("influence", what, chart, 280)
 
 
 def component_errors(model: OneSubstance) -> Figure:
@@ -226,18 +219,15 @@ def component_errors(model: OneSubstance) -> Figure:
     x = alt.X("components", type="quantitative").scale(nice=False, padding=20)
     x, y = x.axis(tickMinStep=1), y_axis("error", labelled("RMSECV", model.series.unit), zero=True)
     layers = [
-        part(NAMES[key], kind, x, y, table=key, **style)
-        for key in diagnostics.rmsecv
+        part(NAMES[key], kind, x, y, table=table, **style)
+        for key, errors in diagnostics.rmsecv.items()
+        for table in [{"components": np.arange(1, len(errors) + 1), "error": errors}]
         for kind, style in (("line", {}), ("point", DOTS))
     ]
-    layers.append(marks("rule", x, table="used", color=INK, strokeDash=DASHES, strokeWidth=1.5))
-    tables: dict[str, Any] = {
-        key: {"components": np.arange(1, len(errors) + 1), "error": errors}
-        for key, errors in diagnostics.rmsecv.items()
-    }
-    tables["used"] = {"components": [diagnostics.components]}
+    used = {"components": [diagnostics.components]}
+    layers.append(marks("rule", x, table=used, color=INK, strokeDash=DASHES, strokeWidth=1.5))
     what = "error of left-out levels by number of components"
-    return Figure("components", what, alt.layer(*layers), tables, 260)
+    return Figure("components", what, alt.layer(*layers), 260)
 
 
 def predicted(model: OneSubstance) -> Figure:
@@ -248,14 +238,13 @@ def predicted(model: OneSubstance) -> Figure:
         "half": model.predictions.band[1][:, at],
     }
     x = x_axis("wavelength", series.axis_label)
-    chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, series.signal_label))
-    chart = unfolded(chart, "place", "wavelength", series.axis[at], *bands)
     notes = [[quantity(place, series.unit, 4)] for place in model.places.tolist()]
+    layers = band_layers(keyed({name: MODEL}), name, x, series.signal_label)
+    chart = alt.layer(*layers, data=rows({"at": np.arange(len(notes)), **bands}))
+    chart = unfolded(chart, "place", "wavelength", series.axis[at], *bands)
     chart = chart.transform_calculate(**ENDS).add_params(zoom())
     chart = sliding(chart, "place", "concentration", notes, len(notes) // 2)
-    tables = {"spectra": {"at": np.arange(len(notes)), **bands}}
-    what = "predicted spectrum with its 90% interval"
-    return Figure("predicted", what, chart, tables)
+    return Figure("predicted", "predicted spectrum with its 90% interval", chart)
 
 
 def precision(model: OneSubstance) -> Figure:
@@ -269,13 +258,13 @@ def precision(model: OneSubstance) -> Figure:
     y = y_axis("error", labelled("standard error", unit), zero=True)
     part = keyed({own: MODEL} | ({} if floor is None else {alone: SECOND}))
     at = profile.concentrations[shown]
-    tables = {"profile": {"concentration": at, "error": profile.standard_errors[shown]}}
-    layers = [part(own, "line", x, y, table="profile")]
+    errors = {"concentration": at, "error": profile.standard_errors[shown]}
+    layers = [part(own, "line", x, y, table=errors)]
     if floor is not None:
-        tables["floor"] = {"concentration": at, "error": floor[shown]}
-        layers.append(part(alone, "line", x, y, table="floor", strokeDash=DASHES))
+        errors = {"concentration": at, "error": floor[shown]}
+        layers.append(part(alone, "line", x, y, table=errors, strokeDash=DASHES))
     what = "standard error of an estimate over the concentration"
-    return Figure("precision", what, alt.layer(*layers), tables, 260)
+    return Figure("precision", what, alt.layer(*layers), 260)
 
 
 def telling(model: OneSubstance) -> Figure:
@@ -302,9 +291,10 @@ def telling(model: OneSubstance) -> Figure:
     y = concentration(alt.Y, "concentration", amount, levels)
     colour = alt.Color("information", type="quantitative").scale(scheme="viridis")
     colour = colour.legend(title=wrapped("1 / standard error by this wavelength"))
-    chart = alt.layer(marks("rect", x, y, alt.X2("wavelength2"), alt.Y2("concentration2"), colour))
+    ends_of = alt.X2("wavelength2"), alt.Y2("concentration2")
+    chart = alt.layer(marks("rect", x, y, *ends_of, colour, table=table))
     what = "information of every wavelength about the concentration"
-    return Figure("telling", what, chart, {"information": table}, 300)
+    return Figure("telling", what, chart, 300)
 
 
 def pure_spectrum(model: SeveralSubstances, place: int) -> Figure:
@@ -313,18 +303,16 @@ def pure_spectrum(model: SeveralSubstances, place: int) -> Figure:
     name, unit = series.substances[place], series.units[place]
     x, line = x_axis("wavelength", series.axis_label), f"change, {percent(model.level)}% interval"
     title = f"d {series.labels['signal']} / d {labelled(name, unit)}"
-    chart = alt.layer(
-        *band_layers(keyed({line: MODEL}), line, x, title),
-        marks("rule", alt.YDatum(0), table="ends", color=MUTED, strokeDash=DASHES),
-    ).add_params(zoom())
     slopes, half = model.pure[at, place], model.pure_half_widths[at, place]
     ends = {"low": slopes - half, "high": slopes + half}
-    tables = {
-        "pure": {"wavelength": series.axis[at], "predicted": slopes, **ends},
-        "ends": {"predicted": [0.0]},
-    }
+    zero = {"table": {"predicted": [0.0]}, "color": MUTED, "strokeDash": DASHES}
+    chart = alt.layer(
+        *band_layers(keyed({line: MODEL}), line, x, title),
+        marks("rule", alt.YDatum(0), **zero),
+        data=rows({"wavelength": series.axis[at], "predicted": slopes, **ends}),
+    ).add_params(zoom())
     what = f"spectrum of {name}: change of the signal per amount at the mean composition"
-    return Figure(f"pure_{place}", what, chart, tables, 300)
+    return Figure(f"pure_{place}", what, chart, 300)
 
 
 def _pair_axes(model: SeveralSubstances, first: int, second: int) -> tuple[alt.X, alt.Y]:
@@ -356,7 +344,8 @@ def surface(model: SeveralSubstances, first: int, second: int) -> Figure:
     colour = colour.legend(
         title=wrapped(series.signal_label), gradientLength=alt.ExprRef("width / 2")
     )
-    cells = marks("rect", x, y, alt.X2("x2"), alt.Y2("y2"), colour)
+    table = {"at": np.arange(len(at)), "signal": signals.T}
+    cells = marks("rect", x, y, alt.X2("x2"), alt.Y2("y2"), colour, table=table)
     cells = unfolded(cells, "wavelength", "cell", np.arange(CELLS**2.0), "signal")
     edges = {"x": (first, f"datum.cell % {CELLS}"), "y": (second, f"floor(datum.cell / {CELLS})")}
     for name, (place, cell) in edges.items():
@@ -364,27 +353,21 @@ def surface(model: SeveralSubstances, first: int, second: int) -> Figure:
         cells = cells.transform_calculate(
             **{name: f"{low} + {step} * ({cell})", f"{name}2": f"{low} + {step} * ({cell} + 1)"}
         )
-    points = marks("point", x, y, table="samples", color=INK, stroke="white", **DOTS)
+    samples = _pair_amounts(model, first, second)
+    points = marks("point", x, y, table=samples, color=INK, stroke="white", **DOTS)
     unit = series.labels["axis_unit"]
     notes = [[quantity(place, unit, 5)] for place in series.axis[at].tolist()]
     start = int(np.ptp(signals, axis=0).argmax())
     chart = sliding(alt.layer(cells, points), "wavelength", "wavelength", notes, start)
-    tables = {
-        "cells": {"at": np.arange(len(at)), "signal": signals.T},
-        "samples": _pair_amounts(model, first, second),
-    }
     what = f"signal over the amounts of {series.named[first]} and {series.named[second]}"
-    return Figure(f"surface_{first}_{second}", what, chart, tables, 320)
+    return Figure(f"surface_{first}_{second}", what, chart, 320)
 
 
 def design(file: CalibrationFile[SeveralSubstances], first: int, second: int) -> Figure:
     """Amounts of two substances in the samples, their hull, and the estimates of unknowns."""
     x, y = _pair_axes(file.model, first, second)
     names, colours = file.series.named, {"samples": INK}
-    tables: dict[str, Any] = {
-        "samples": _pair_amounts(file.model, first, second),
-        "hull": _hull(file.series.amounts[:, [first, second]]),
-    }
+    tables = {"samples": _pair_amounts(file.model, first, second)}
     if fitting := [
         estimate for _, of_file in file.unknowns for estimate in of_file if estimate.fits
     ][:MOST_MARKS]:
@@ -396,13 +379,13 @@ def design(file: CalibrationFile[SeveralSubstances], first: int, second: int) ->
         }
         colours["unknowns"] = MODEL
     part = keyed(colours)
-    ends = alt.X2("x2"), alt.Y2("y2")
+    ends, hull = (alt.X2("x2"), alt.Y2("y2")), _hull(file.series.amounts[:, [first, second]])
     chart = alt.layer(
-        marks("rule", x, y, *ends, table="hull", color=LINE, strokeWidth=2),
-        *(part(key, "point", x, y, table=key, **DOTS) for key in colours),
+        marks("rule", x, y, *ends, table=hull, color=LINE, strokeWidth=2),
+        *(part(key, "point", x, y, table=table, **DOTS) for key, table in tables.items()),
     )
     what = f"amounts of {names[first]} and {names[second]} in the samples, and their convex hull"
-    return Figure(f"design_{first}_{second}", what, chart, tables, 260)
+    return Figure(f"design_{first}_{second}", what, chart, 260)
 
 
 def _hull(amounts: Float[np.ndarray, "sample 2"]) -> dict[str, list[float]]:

@@ -15,7 +15,6 @@ from geonode.calibration.peaks import peaks
 from geonode.calibration.results import ends_called, interval_columns, result_tables
 from geonode.calibration.several_substances import COMPARED, SeveralSubstances
 from geonode.calibration.verdict import NAMES
-from geonode.mixtures.forward import ForwardModel
 from geonode.mixtures.next_compositions import propose_mixtures
 from geonode.posterior.next_levels import Proposal
 from geonode.storage.table import Cell, Column, Table
@@ -24,18 +23,20 @@ from geonode.wording import listed, number, percent, quantity, share
 
 def tables(file: CalibrationFile[Any]) -> list[Table]:
     """All tables, the results first."""
-    model, results = file.model, result_tables(file)
+    model, made = file.model, [*result_tables(file), _summary_table(file)]
     if not file.series.is_of_one:
-        made = [_summary_table(file), errors_table(model), _left_out_samples(model)]
-        if (surface := model.calibration.surface) is None:
-            return [*results, *made]
-        return [*results, *made, _pure_spectra(model), _next_mixtures(surface, model)]
-    made = [_summary_table(file), _left_out_levels(model), _compared(model)]
-    rest = [_by_every_method, _precision, _limits, _influences, _errors_by_components]
-    rest += [_regression_vector, _peaks]
-    if model.calibration.curve is not None:
-        rest += [_predicted_spectra, _scan_spectra, _next_levels]
-    return [*results, *made, *(make(model) for make in rest)]
+        made += [errors_table(model), _left_out_samples(model)]
+        if surface := model.calibration.surface:
+            mixtures = propose_mixtures(surface, PROPOSALS)
+            made += [_pure_spectra(model), _next("Mixtures to prepare next", model, mixtures)]
+        return made
+    makers = [_left_out_levels, _compared, _by_every_method, _precision, _limits, _influences]
+    makers += [_errors_by_components, _regression_vector, _peaks]
+    if model.calibration.curve is None:
+        return [*made, *(make(model) for make in makers)]
+    makers += [_predicted_spectra, _scan_spectra]
+    title = "Levels to measure next, each after those before"
+    return [*made, *(make(model) for make in makers), _next(title, model, model.proposals)]
 
 
 def with_geonode(calibration: Calibration) -> list[str]:
@@ -52,13 +53,10 @@ def limit_text(limit: float | None, unit: str) -> str:
 
 def working_range_text(model: OneSubstance, precision: float) -> str:
     """Sentence on the concentrations whose standard error is at most a share of them."""
-    ends = model.precision.working_range(precision)
+    low, high = model.precision.working_range(precision) or (0.0, 0.0)
     place = "nowhere"
-    if ends is not None:
-        low, high = (number(end) for end in ends)
-        place = (
-            f"from {low} to {quantity(ends[1], model.series.unit)}" if low != high else "nowhere"
-        )
+    if number(low) != number(high):
+        place = f"from {number(low)} to {quantity(high, model.series.unit)}"
     return f"The standard error is at most {precision:.0%} of the concentration {place}."
 
 
@@ -269,15 +267,6 @@ def _predicted_spectra(model: OneSubstance) -> Table:
             Column(f"{level}, high90", spectrum + half[at]),
         ]
     return Table("predicted", "Predicted spectra with 90% intervals", columns)
-
-
-def _next_levels(model: OneSubstance) -> Table:
-    title = "Levels to measure next, each after those before"
-    return _next(title, model, model.proposals)
-
-
-def _next_mixtures(surface: ForwardModel, model: SeveralSubstances) -> Table:
-    return _next("Mixtures to prepare next", model, propose_mixtures(surface, PROPOSALS))
 
 
 def _next(title: str, model: OneSubstance | SeveralSubstances, proposals: list[Proposal]) -> Table:

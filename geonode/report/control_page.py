@@ -65,23 +65,18 @@ def _chart(at: int, control: str, points: Sequence[ControlPoint]) -> Figure:
     last = own[-MOST_CONTROLS:]
     x = x_axis("number", "number of the measurement").scale(nice=False, padding=20)
     y = y_axis("z", "error over standard error, z")
-    tables = {
-        "points": {
-            "number": np.arange(len(own) - len(last), len(own)) + 1.0,
-            "z": [one.z for one in last],
-            "date": [one.date for one in last],
-        },
-        "centre": {"z": [0.0]},
-        "warns": {"z": [-WARNS, WARNS]},
-        "fails": {"z": [-FAILS, FAILS]},
+    measured = {
+        "number": np.arange(len(own) - len(last), len(own)) + 1.0,
+        "z": [one.z for one in last],
+        "date": [one.date for one in last],
     }
     dots = {"filled": True, "size": 60, "opacity": 1, "tooltip": True}
     chart = alt.layer(
-        marks("rule", y, table="centre", color=MUTED),
-        marks("rule", y, table="warns", color=SECOND, strokeDash=[6, 4]),
-        marks("rule", y, table="fails", color=INK),
-        marks("line", x, y, table="points", color=MODEL),
-        marks("point", x, y, table="points", color=MODEL, **dots),
+        marks("rule", y, table={"z": [0.0]}, color=MUTED),
+        marks("rule", y, table={"z": [-WARNS, WARNS]}, color=SECOND, strokeDash=[6, 4]),
+        marks("rule", y, table={"z": [-FAILS, FAILS]}, color=INK),
+        marks("line", x, y, table=measured, color=MODEL),
+        marks("point", x, y, table=measured, color=MODEL, **dots),
     )
     what = f"error of control {control} over its standard error, by measurement"
-    return Figure(f"chart_{at}", what, chart, tables, 260)
+    return Figure(f"chart_{at}", what, chart, 260)

@@ -15,6 +15,7 @@ from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, level_names, read_series
 from geonode.storage.artifact import Artifact, open_artifact
 from geonode.storage.document import read_json
+from geonode.storage.lineage import consistent_artifacts
 from geonode.wording import quantity
 
 REQUIRED = ("spectra", "metric", "christoffel", "geodesics", "decoders", "validate")
@@ -62,32 +63,23 @@ class Report:
     """Content of the metrics files by name, and `device`."""
 
     @classmethod
-    def read(
-        cls,
-        source: str,
-        device: Path,
-        spectra: Path,
-        christoffel: Path,
-        geodesics: Path,
-        metrics: Path,
-    ) -> "Report":
+    def read(cls, source: str, data: Path, metrics: Path) -> "Report":
         """Read and check the data of a run.
 
         Args:
             source: name of the table of measured spectra.
-            device: description of the device, in JSON.
-            spectra: artifact of the measured series.
-            christoffel: artifact of the grids.
-            geodesics: artifact of the geodesics.
+            data: folder of the artifacts, with the description of the device.
             metrics: folder of the metrics, with the tables in `plots`.
 
         Raises:
             MissingArtifactError, CorruptArtifactError: an input is absent or damaged.
             ArtifactError: an input is of another run than the others.
         """
+        stored = [data / f"{name}.zarr" for name in ("spectra", "christoffel", "geodesics")]
+        with consistent_artifacts(*stored):
+            series, grids, solved = read_series(stored[0]), *map(open_artifact, stored[1:])
         contents = {name: read_json(metrics / f"{name}.json") for name in REQUIRED}
-        contents["device"] = read_json(device)
-        series = read_series(spectra)
+        contents["device"] = read_json(data / "device.json")
         names = level_names(series.concentrations)
         if list(contents["validate"].get("folds", ())) != names:
             raise _of_another_run(metrics / "validate.json", "its folds are not the levels")
@@ -112,8 +104,8 @@ class Report:
             predicted,
             half_width,
             band,
-            _read_maps(christoffel, series, chart),
-            _read_paths(geodesics, series, chart, names),
+            _maps(grids, series, chart),
+            _paths(solved, series, chart, names),
             _read_table(plots / "posterior.csv", "level", "concentration", "density"),
             _read_table(plots / "metric_posterior.csv", "concentration", "sqrt_g", "deviation"),
             contents,
@@ -153,8 +145,7 @@ def edges(centres: Float[np.ndarray, "cell"]) -> Float[np.ndarray, "2 cell"]:
     return np.stack([[centres[0], *middles], [*middles, centres[-1]]])
 
 
-def _read_maps(path: Path, series: Series, chart: Chart) -> pd.DataFrame:
-    artifact = open_artifact(path)
+def _maps(artifact: Artifact, series: Series, chart: Chart) -> pd.DataFrame:
     position = artifact["position"]
     members, folds, *_ = artifact["ln_sqrt_g"].shape
     rows, columns = sample(len(position), MAP_ROWS), sample(len(series.axis), MAP_COLUMNS)
@@ -180,8 +171,10 @@ def _mean_over(artifact: Artifact, name: str, members: int, kept: Any) -> np.nda
     return np.mean(parts, axis=0, dtype=float)
 
 
-def _read_paths(path: Path, series: Series, chart: Chart, names: list[str]) -> pd.DataFrame | None:
-    artifact, levels = open_artifact(path), series.concentrations
+def _paths(
+    artifact: Artifact, series: Series, chart: Chart, names: list[str]
+) -> pd.DataFrame | None:
+    levels = series.concentrations
     if "trajectory" not in artifact.arrays:
         return None
     times = artifact["time"]

@@ -25,6 +25,7 @@ from geonode.report.kit import (
     level_colours,
     marks,
     per,
+    rows,
     wrapped,
     x_axis,
     y_axis,
@@ -50,7 +51,7 @@ def folds_figure(report: Report) -> Figure:
         .transform_filter("datum.level == left_out")
     )
     what = "measured and predicted spectrum of the level that was left out"
-    return Figure("folds", what, chart, {"folds": report.predictions()}, 380)
+    return Figure("folds", what, chart, 380)
 
 
 def folds_panels(report: Report) -> Figure:
@@ -66,13 +67,9 @@ def folds_panels(report: Report) -> Figure:
     columns = math.ceil(math.sqrt(len(titles)))
     width, height = (230, 150) if columns <= 3 else (150, 105)
     chart = _spectrum_chart(report, columns=2)
-    every = chart.properties(width=width, height=height).facet(
-        facet, columns=columns, data=alt.NamedData("folds")
-    )
+    every = chart.properties(width=width, height=height).facet(facet, columns=columns)
     what = "left-out spectra and their predictions"
-    return Figure(
-        "folds", what, every.resolve_axis(x="independent"), {"folds": report.predictions()}
-    )
+    return Figure("folds", what, every.resolve_axis(x="independent"))
 
 
 def _spectrum_chart(report: Report, **legend: Any) -> Any:
@@ -81,7 +78,7 @@ def _spectrum_chart(report: Report, **legend: Any) -> Any:
     part = keyed({"measured": INK, name: MODEL}, **legend)
     x, y = x_axis("wavelength", series.axis_label), y_axis("measured", series.signal_label)
     layers = band_layers(part, name, x, series.signal_label)
-    return alt.layer(*layers, part("measured", "line", x, y))
+    return alt.layer(*layers, part("measured", "line", x, y), data=rows(report.predictions()))
 
 
 def _fold_note(report: Report, name: str) -> list[str]:
@@ -114,24 +111,18 @@ def _around_zero(values: Float[np.ndarray, "..."], title: str) -> alt.Fill:
 def map_figures(report: Report) -> list[Figure]:
     """Metric and Christoffel symbol by concentration and wavelength."""
     label = labelled("concentration", report.series.unit)
-    chart = marks(
-        "rect",
-        x_axis("left", report.series.axis_label),
-        alt.X2("right"),
-        concentration(alt.Y, "low", label, report.series.concentrations),
-        alt.Y2("high"),
-    )
+    low = concentration(alt.Y, "low", label, report.series.concentrations)
+    cells = x_axis("left", report.series.axis_label), alt.X2("right"), low, alt.Y2("high")
     bar = alt.Legend(title="metric g", gradientLength=220)
     logarithmic = alt.Scale(type="log", scheme="cividis")
     metric = alt.Fill("value", type="quantitative").scale(logarithmic).legend(bar)
     symbol = _around_zero(report.maps["christoffel"].to_numpy(), "Christoffel symbol G")
-    cells = ["left", "right", "low", "high"]
+    places = report.maps[["left", "right", "low", "high"]]
     return [
         Figure(
             name,
             f"map of {what} by concentration and wavelength",
-            chart.encode(colour),
-            {"map": report.maps[cells].assign(value=report.maps[name])},
+            marks("rect", *cells, colour, table=places.assign(value=report.maps[name])),
         )
         for name, what, colour in (
             ("metric", "the metric g", metric),
@@ -155,12 +146,13 @@ def paths_figure(report: Report, paths: pd.DataFrame) -> Figure:
         alt.layer(
             marks("line", x, y, level_colours("line", lines), where=alt.datum.line != FLAT),
             marks("line", x, y, where=alt.datum.line == FLAT, **dashes),
+            data=rows(paths),
         )
         .add_params(first, last)
         .transform_filter("datum.source == first && datum.target == last")
     )
     what = "concentration along the geodesic between two levels"
-    return Figure("geodesics", what, chart, {"geodesics": paths}, 340)
+    return Figure("geodesics", what, chart, 340)
 
 
 def posterior_figure(report: Report) -> Figure:
@@ -181,20 +173,17 @@ def posterior_figure(report: Report) -> Figure:
     density = y_axis("density", per("density", unit), zero=True)
     part = keyed({"density": MODEL, "90% set": SECOND, "true concentration": INK})
     ends = (start, alt.X2("high"), alt.YDatum(0))
-    lines = {"strokeDash": [6, 4], "strokeWidth": 2, "table": "true"}
+    levels_shown = {"level": shown, "concentration": [true[name] for name in shown]}
+    rule = {"table": levels_shown, "strokeDash": [6, 4], "strokeWidth": 2}
+    parts = pd.DataFrame(sets, columns=["level", "low", "high"])
     chart = alt.layer(
-        part("density", "area", at, density, table="posterior", where=chosen, opacity=SHADE),
-        part("density", "line", at, density, table="posterior", where=chosen),
-        part("90% set", "rule", *ends, table="sets", where=chosen, strokeWidth=6),
-        part("true concentration", "rule", at, where=chosen, **lines),
+        part("density", "area", at, density, table=table, where=chosen, opacity=SHADE),
+        part("density", "line", at, density, table=table, where=chosen),
+        part("90% set", "rule", *ends, table=parts, where=chosen, strokeWidth=6),
+        part("true concentration", "rule", at, where=chosen, **rule),
     ).add_params(_level_choice(report, "left_out", "left out", among=shown))
-    tables = {
-        "posterior": table,
-        "sets": pd.DataFrame(sets, columns=["level", "low", "high"]),
-        "true": {"level": shown, "concentration": [true[name] for name in shown]},
-    }
     what = "posterior density of the concentration of the spectrum that was left out"
-    return Figure("posterior", what, chart, tables, 300)
+    return Figure("posterior", what, chart, 300)
 
 
 def metric_figure(report: Report) -> Figure:
@@ -202,10 +191,10 @@ def metric_figure(report: Report) -> Figure:
     table, unit = report.metric, report.series.unit
     mean, deviation = table["sqrt_g"], table["deviation"]
     low, high = np.maximum(mean - deviation, 0), mean + deviation
-    rows = {"concentration": table["concentration"], "predicted": mean, "low": low, "high": high}
+    drawn = {"concentration": table["concentration"], "predicted": mean, "low": low, "high": high}
     name, label = "posterior mean ± standard deviation", per("√g", unit)
     levels = report.series.concentrations
     x = concentration(alt.X, "concentration", labelled("concentration", unit), levels)
-    chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, label, zero=True))
+    layers = band_layers(keyed({name: MODEL}), name, x, label, zero=True)
     what = "posterior of the square root of the metric"
-    return Figure("posterior_metric", what, chart, {"metric": rows}, 260)
+    return Figure("posterior_metric", what, alt.layer(*layers, data=rows(drawn)), 260)

@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import Series, level_names
-from geonode.storage.atomic import replacing
+from geonode.storage.atomic import write_bytes
 
 INK, MUTED, LINE = "#1b1f23", "#5a6570", "#dfe3e8"
 MODEL, SECOND = "#d55e00", "#0072b2"
@@ -73,17 +73,14 @@ CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its data."""
+    """A chart for a page or a file."""
 
     name: str
     """Of its elements in a page, and of the files that it is saved as."""
     description: str
     """For screen readers."""
     chart: Any
-    """Of Altair; its data are the tables."""
-    tables: dict[str, Any]
-    """Tables, or columns by name, the first for layers that name none; plain words are names of
-    columns, because Vega reads others as paths."""
+    """Of Altair, with its data."""
     height: int = 360
     """Of the plot in a page (CSS pixels), which gives it its width."""
 
@@ -100,19 +97,27 @@ class Figure:
         """
         content = self._specification()
         picture = vl_convert.vegalite_to_png(content, vl_version=_vega_version(), scale=SCALE)
-        with replacing(path) as temporary:
-            temporary.write_bytes(picture)
+        write_bytes(path, picture)
 
     def _specification(self) -> dict[str, Any]:
-        tables = {name: _plain_rows(table) for name, table in self.tables.items()}
-        chart = self.chart.properties(data=alt.NamedData(next(iter(tables))))
-        return chart.to_dict() | {"config": CONFIG, "datasets": tables}
+        return self.chart.to_dict() | {"config": CONFIG}
 
 
-def _plain_rows(table: Any) -> list[dict[str, Any]]:
-    """Rows of a table, with numbers of `DIGITS` digits and None for those that are not finite."""
+class Rows(alt.InlineData):
+    """Data of a chart that Altair does not validate, as this takes seconds."""
+
+    _class_is_valid_at_instantiation = False
+
+
+def rows(table: Any) -> Rows:
+    """Data of a chart: numbers of `DIGITS` digits, and None for those that are not finite.
+
+    The table may be columns by name. Plain words are names, because Vega reads others as paths.
+    """
     columns = {name: map(_drawn, np.asarray(column).tolist()) for name, column in table.items()}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    each = zip(*columns.values(), strict=True)
+    # Of a list Altair would make deep copies.
+    return Rows(values=tuple(dict(zip(columns, row, strict=True)) for row in each))
 
 
 def _drawn(value: Any) -> Any:
@@ -197,18 +202,18 @@ def legend(names: Sequence[str], title: str | None = None, **more: Any) -> alt.L
 
 
 def marks(
-    kind: Any, *channels: Any, table: str | None = None, where: Any = None, **style: Any
+    kind: Any, *channels: Any, table: Any = None, where: Any = None, **style: Any
 ) -> alt.Chart:
     """One layer of a chart.
 
     Args:
         kind: kind of mark, as "line".
         channels: what stands where.
-        table: name of the table; None for that of the whole chart.
+        table: as of `rows`; None for that of the whole chart.
         where: condition of the rows that are drawn.
         style: properties of the mark.
     """
-    data = alt.Undefined if table is None else alt.NamedData(table)
+    data = alt.Undefined if table is None else rows(table)
     chart = alt.Chart(data, mark=alt.MarkDef(type=kind, **style)).encode(*channels)
     return chart if where is None else chart.transform_filter(where)
 
@@ -333,7 +338,7 @@ def spectra_figure(series: Series, drawn: Int[np.ndarray, "chosen"]) -> Figure:
     every = level_names(series.concentrations)
     names = [f"{every[at]} {unit}".removesuffix(" 1") for at in levels]
     along = {"wavelength": series.axis[drawn]}
-    rows = by_level(names, along, {"signal": series.signal[np.ix_(levels, drawn)]})
+    spectra = by_level(names, along, {"signal": series.signal[np.ix_(levels, drawn)]})
     x, y = x_axis("wavelength", series.axis_label), y_axis("signal", series.signal_label)
-    chart = marks("line", x, y, level_colours("level", names)).add_params(zoom())
-    return Figure("spectra", "measured spectra of all levels", chart, {"spectra": rows}, 380)
+    chart = marks("line", x, y, level_colours("level", names), table=spectra).add_params(zoom())
+    return Figure("spectra", "measured spectra of all levels", chart, 380)

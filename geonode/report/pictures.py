@@ -3,7 +3,9 @@
 import altair as alt
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
+from geonode.prediction.model import SpectralModel
 from geonode.prediction.predicting import PredictedBlock
 from geonode.report.kit import (
     MUTED,
@@ -30,54 +32,35 @@ LINES = 5
 """Largest number of wavelengths whose geodesics are drawn."""
 
 
-class PredictedSpectra:
-    """Those of many predicted spectra that a figure shows, taken from their blocks."""
+def predicted_spectra(model: SpectralModel, concentrations: Float[np.ndarray, "target"]) -> Figure:
+    """Spectra predicted at some of the concentrations, over the measured ones.
 
-    def __init__(self, series: Series, count: int) -> None:
-        """Of a series, with a number of predicted spectra."""
-        self.series = series
-        self._chosen = sample(count, MOST_DRAWN)
-        self._rows: list[tuple[float, np.ndarray, np.ndarray, np.ndarray]] = []
-        self._band = ""
-
-    def __call__(self, block: PredictedBlock) -> None:
-        """Take what is shown of a block."""
-        signal, (self._band, half) = block.predicted.spectra, block.predicted.band
-        for place in self._chosen - block.start:
-            if 0 <= place < len(block.concentrations):
-                level = float(block.concentrations[place])
-                ends = signal[place] - half[place], signal[place] + half[place]
-                self._rows.append((level, signal[place], *ends))
-
-    def figure(self) -> Figure:
-        """Predicted spectra over the measured ones; up to `BANDS` of them have bands."""
-        series, axis = self.series, self.series.axis
-        unit = series.unit
-        at = sample(len(axis), 1000)
-        levels, *spectra = zip(*self._rows, strict=True)
-        names = [f"{name} {unit}" for name in level_names(np.array(levels))]
-        along, columns = {"wavelength": axis[at]}, ("signal", "low", "high")
-        values = {name: np.array(one)[:, at] for name, one in zip(columns, spectra, strict=True)}
-        measured = {"signal": series.signal[:, at]}
-        tables = {
-            "measured": by_level(level_names(series.concentrations), along, measured),
-            "predicted": by_level(names, along, values),
-        }
-        few = len(names) <= BANDS
-        title = "predicted, with " + self._band if few else "predicted"
-        colour = level_colours("level", names, f"{title} (grey: measured)")
-        x, y = x_axis("wavelength", series.axis_label), y_axis("signal", series.signal_label)
-        low_end = y_axis("low", series.signal_label)
-        each = alt.Detail("level", type="nominal")
-        layers = [
-            marks("line", x, y, each, color=MUTED, strokeWidth=0.7),
-            marks("line", x, y, colour, table="predicted"),
-        ]
-        if few:
-            ends = (low_end, alt.Y2("high"))
-            layers.append(marks("area", x, *ends, colour, table="predicted", opacity=SHADE))
-        chart = alt.layer(*layers).properties(width=620, height=340)
-        return Figure("predicted", "predicted spectra over the measured ones", chart, tables)
+    Up to `BANDS` of them have bands.
+    """
+    shown = concentrations[sample(len(concentrations), MOST_DRAWN)]
+    block, series = PredictedBlock.of(model, shown, 0), model.series
+    signal, (band, half) = block.predicted.spectra, block.predicted.band
+    at = sample(len(series.axis), 1000)
+    names = [f"{name} {series.unit}" for name in level_names(shown)]
+    along = {"wavelength": series.axis[at]}
+    ends = {"signal": signal, "low": signal - half, "high": signal + half}
+    values = {name: spectra[:, at] for name, spectra in ends.items()}
+    predicted, measured = by_level(names, along, values), {"signal": series.signal[:, at]}
+    measured = by_level(level_names(series.concentrations), along, measured)
+    few = len(names) <= BANDS
+    title = f"predicted, with {band}" if few else "predicted"
+    colour = level_colours("level", names, f"{title} (grey: measured)")
+    x, y = x_axis("wavelength", series.axis_label), y_axis("signal", series.signal_label)
+    each = alt.Detail("level", type="nominal")
+    layers = [
+        marks("line", x, y, each, table=measured, color=MUTED, strokeWidth=0.7),
+        marks("line", x, y, colour, table=predicted),
+    ]
+    if few:
+        ends = y_axis("low", series.signal_label), alt.Y2("high")
+        layers.append(marks("area", x, *ends, colour, table=predicted, opacity=SHADE))
+    chart = alt.layer(*layers).properties(width=620, height=340)
+    return Figure("predicted", "predicted spectra over the measured ones", chart)
 
 
 def paths_between(series: Series, table: pd.DataFrame) -> Figure:
@@ -88,6 +71,6 @@ def paths_between(series: Series, table: pd.DataFrame) -> Figure:
     paths = by_level(names, along, {"concentration": shown.to_numpy()})
     label = labelled("concentration", series.labels["concentration_unit"])
     y = concentration(alt.Y, "concentration", label, series.concentrations)
-    chart = marks("line", x_axis("t", "affine parameter t"), y, level_colours("level", names))
-    size = chart.properties(width=420, height=340)
-    return Figure("geodesic", "concentration along geodesics", size, {"paths": paths})
+    x, colours = x_axis("t", "affine parameter t"), level_colours("level", names)
+    chart = marks("line", x, y, colours, table=paths).properties(width=420, height=340)
+    return Figure("geodesic", "concentration along geodesics", chart)

@@ -17,7 +17,7 @@ from geonode.report.page import Page, Part, Section, Statement
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import labelled
 from geonode.storage.table import Column, Table
-from geonode.wording import difference, listed, number, quantity, share, signed
+from geonode.wording import difference, listed, number, quantity, share
 
 AVERAGED = (
     "The measured spectrum of every level, averaged over its scans. Another batch, instrument or "
@@ -291,7 +291,7 @@ def _estimates(report: Report, estimation: dict[str, Any]) -> list[Part]:
         Column("true", [f"{name} {unit}" for name in levels]),
         Column("most probable", [number(level.get("mode")) for level in levels.values()]),
         Column("mean", [number(level.get("mean")) for level in levels.values()]),
-        Column("error", [signed(error, "1") for error in away]),
+        Column("error", away),
         Column("90% set", [parts or "undefined" for parts in sets], digits=3),
         Column("several parts", [level.get("disconnected") for level in levels.values()]),
         Column("p-value", [number(level.get("p_value"), 2) for level in levels.values()]),

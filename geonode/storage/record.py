@@ -1,7 +1,6 @@
 """Records of the time and memory of a stage: of its last run on this machine.
 
-No two runs take the same time, so a record is no output of the stage. It names machine and engine,
-and whether the stage did all of its work in one run.
+No two runs take the same time, so a record is no output of the stage.
 """
 
 import os
@@ -21,7 +20,6 @@ from geonode.storage.document import read_json, write_json
 from geonode.usage import resident_memory
 
 _IMPORTED = time.perf_counter()
-_STARTS: dict[str, float] = {}  # of this process
 _STAT = Path("/proc/self/stat")
 _STARTED = 22 - 3  # field 22, the first one after the name being the third (man 5 proc_pid_stat)
 
@@ -34,11 +32,7 @@ class Record:
     peak_mb: float | None  # largest resident memory, with that of workers; None except on Linux
     device_peak_mb: float | None
     """Largest memory allocated by torch on a CUDA device; None without one."""
-    whole: bool  # whether all work was done in this run
-    conditions: dict[str, Any]  # machine and engine
-    imports: float | None = None  # seconds until all was imported; None if no device is asked for
-    device_start: float | None = None
-    """Seconds from then until the device had started; the rest is computation."""
+    machine: dict[str, Any] | None = None  # processor, system and versions
 
     @classmethod
     def read(cls, path: Path) -> "Record":
@@ -55,35 +49,16 @@ class Record:
             ) from error
 
 
-def conditions(engine: dict[str, Any]) -> dict[str, Any]:
-    """Entries of a record about this machine and an engine."""
-    return {"machine": processor_and_versions(), "engine": engine}
-
-
 @contextmanager
-def device_starts() -> Iterator[None]:
-    """Context in which a stage, all of whose modules are imported, starts its device."""
-    imports = _seconds()
-    yield
-    _STARTS.update(imports=imports, device_start=_seconds() - imports)
-
-
-@contextmanager
-def recorded(path: Path, engine: dict[str, Any], *, whole: bool) -> Iterator[None]:
-    """Write the record of this process after the body; none if the body fails.
-
-    `whole` is true if the body does all of its work anew; `engine` is the block of the
-    parameters.
-    """
+def recorded(path: Path) -> Iterator[None]:
+    """Write the record of this process after the body; none if the body fails."""
     yield
     peak = resident_memory().peak
     record = Record(
         seconds=_seconds(),
         peak_mb=None if peak is None else peak / 1e6,
         device_peak_mb=_device_peak_mb(),
-        whole=whole,
-        conditions=conditions(engine),
-        **_STARTS,
+        machine=processor_and_versions(),
     )
     write_json(path, asdict(record))
 

@@ -30,27 +30,10 @@ _FILES: dict[str, Literal[2, 3]] = {"zarr.json": 3, ".zarray": 2}
 _NUMBERS_AND_TEXTS = "biufcSUT"  # kinds of NumPy
 
 
-def require_own_files(folder: Path) -> None:
-    """Refuse a store with links, pipes or devices.
-
-    Raises:
-        ArtifactError: there is one; the message names it.
-        OSError: the store cannot be read.
-    """
-    for file in sorted(folder.rglob("*")):
-        mode = file.lstat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            found = "link" if stat.S_ISLNK(mode) else "pipe or a device"
-            raise ArtifactError(
-                f"{file.relative_to(folder)}: found a {found}, expected files and folders; copy "
-                "the store with what its links lead to"
-            )
-
-
 def require_plain(
     folder: Path, most_bytes: int, most_chunks: int, most_of_lines: int | None = None
 ) -> None:
-    """Refuse a store with anything but arrays of numbers and texts.
+    """Refuse a store with anything but arrays of numbers and texts, in files of its own.
 
     Args:
         folder: the store; none of its chunks are read.
@@ -61,12 +44,20 @@ def require_plain(
             store is opened; None: `most_bytes`.
 
     Raises:
-        ArtifactError: metadata are invalid, name a codec that is not one of `CODECS`, objects, or
-            a larger size than allowed; the message names the file.
-        OSError: the metadata cannot be read.
+        ArtifactError: there are links, pipes or devices; metadata are invalid, name a codec that is
+            not one of `CODECS`, objects, or a larger size than allowed; the message names the file.
+        OSError: the store cannot be read.
     """
-    of_lines = 0
-    files = [file for file in sorted(folder.rglob("*")) if file.name in _FILES]
+    of_lines, files = 0, []
+    for file in sorted(folder.rglob("*")):
+        mode = file.lstat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            found = "link" if stat.S_ISLNK(mode) else "pipe or a device"
+            raise ArtifactError(
+                f"{file.relative_to(folder)}: found a {found}, expected files and folders; copy "
+                "the store with what its links lead to"
+            )
+        files += [file] if file.name in _FILES else []
     if len(files) > MOST_ARRAYS:
         raise ArtifactError(f"found {len(files)} arrays and groups, expected at most {MOST_ARRAYS}")
     for file in files:

@@ -1,7 +1,7 @@
 """Timing of repeated calls."""
 
-import time
 from collections.abc import Callable
+from timeit import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -33,12 +33,10 @@ def time_calls(
         repeats: number of calls.
         synchronise: waits until the device has finished.
     """
-    call()
-    synchronise()
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
+
+    def waited_for() -> None:
         call()
         synchronise()
-        seconds.append(time.perf_counter() - start)
-    return Quartiles.of(seconds)
+
+    waited_for()
+    return Quartiles.of(repeat(waited_for, number=1, repeat=repeats))

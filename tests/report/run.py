@@ -74,15 +74,13 @@ class Run:
         return self
 
     def report(self):
-        return Report.read(
-            self.source, self.metric_file("device"), *self.artifacts, self.folder / "metrics"
-        )
+        return Report.read(self.source, self.folder / "data", self.folder / "metrics")
 
     def page(self):
         return report_page(self.report()).html()
 
     def metric_file(self, name):
-        return self.folder / "metrics" / f"{name}.json"
+        return self.folder / ("data" if name == "device" else "metrics") / f"{name}.json"
 
     def plot_file(self, name):
         return self.folder / "metrics" / "plots" / f"{name}.csv"

@@ -7,7 +7,6 @@ import pytest
 
 from geonode.errors import ArtifactError
 from geonode.prediction.model import SpectralModel
-from geonode.prediction.predicting import PredictedBlock
 from geonode.report.figures import (
     folds_figure,
     folds_panels,
@@ -18,12 +17,11 @@ from geonode.report.figures import (
 from geonode.report.kit import (
     Figure,
     concentration,
-    keyed,
     marks,
     spectra_figure,
     x_axis,
 )
-from geonode.report.pictures import PredictedSpectra
+from geonode.report.pictures import predicted_spectra
 from tests.report.run import Run
 
 
@@ -32,24 +30,24 @@ def report(written):
     return written.report()
 
 
-def table(figure, name=None):
-    """A table of a figure as a page gets it."""
-    tables = json.loads(figure.to_json())["datasets"]
-    return pd.DataFrame(tables[name or next(iter(tables))])
+def table(figure, columns=None):
+    """The table of a figure with these columns, or the only one, as a page gets it."""
+    tables = map(pd.DataFrame, json.loads(figure.to_json())["datasets"].values())
+    (found,) = (one for one in tables if columns is None or [*one] == columns.split())
+    return found
 
 
 def drawn(table):
     """A figure of a table."""
-    return Figure("f", "", marks("line", x_axis("x", "x")), {"t": table})
+    return Figure("f", "", marks("line", x_axis("x", "x"), table=table))
 
 
 def test_numbers_are_rounded_and_gaps_stay_gaps():
-    rows = json.loads(drawn({"x": [1 / 3, np.nan], "n": [123456, 2], "name": ["<", ""]}).to_json())
-    assert rows["datasets"]["t"] == [
-        {"x": 0.33333, "n": 123456, "name": "<"},
-        {"x": None, "n": 2, "name": ""},
+    spec = json.loads(drawn({"x": [1 / 3, np.nan], "n": [123456, 2], "name": ["<", ""]}).to_json())
+    assert [*spec["datasets"].values()] == [
+        [{"x": 0.33333, "n": 123456, "name": "<"}, {"x": None, "n": 2, "name": ""}]
     ]
-    assert rows["width"] == "container"
+    assert spec["width"] == "container"
 
 
 @pytest.mark.parametrize(
@@ -60,15 +58,6 @@ def test_concentrations_of_more_than_two_decades_are_drawn_by_decades(levels, ti
     scale = concentration(alt.X, "c", "c", np.array(levels, float)).to_dict()
     assert scale["scale"].get("type") == ("symlog" if ticks else None)
     assert scale.get("axis", {}).get("values") == ticks
-
-
-def test_the_legend_names_the_layers_in_order():
-    part = keyed({"one": "#111111", "it's": "#222222"})
-    chart = alt.layer(part("it's", "line", x_axis("x", "x")), part("one", "line", x_axis("x", "x")))
-    spec = json.loads(Figure("f", "", chart, {"t": {"x": [1.0]}}).to_json())
-    for layer, name in zip(spec["layer"], ["it's", "one"], strict=True):
-        assert layer["encoding"]["color"]["scale"]["domain"] == ["one", "it's"]
-        assert json.loads(layer["transform"][0]["calculate"]) == name
 
 
 def test_the_same_chart_gives_the_same_png_written_whole_or_not_at_all(tmp_path):
@@ -134,7 +123,8 @@ def test_the_posterior_metric_is_drawn_with_its_deviation(report):
 
 def test_posterior_has_its_set_and_the_true_level(report):
     figure = posterior_figure(report)
-    curve, sets, true = (table(figure, name) for name in ("posterior", "sets", "true"))
+    columns = ("level concentration density", "level low high", "level concentration")
+    curve, sets, true = (table(figure, one) for one in columns)
     assert np.allclose(curve["density"], 0.025)
     inside = sets[sets["level"] == "20"]
     assert inside[["low", "high"]].to_numpy().tolist() == [[1.5, 8.5], [12.5, 18]]
@@ -149,7 +139,7 @@ def test_a_level_without_a_posterior_cannot_be_chosen_and_what_is_negligible_is_
     (chosen,) = json.loads(figure.to_json())["params"]
     assert (chosen["bind"]["options"], chosen["value"]) == (["10", "20"], "10")
     assert chosen["bind"]["labels"] == ["10 ppb", "20 ppb"]
-    rows = table(figure)
+    rows = table(figure, "level concentration density")
     assert rows[rows["level"] == "20"]["concentration"].tolist() == [1, 2]
 
 
@@ -162,7 +152,7 @@ def test_every_left_out_level_has_a_panel(run, tmp_path):
     folds = dict(zip(["0", "10", "20", "40"], [0.953, -34.13, None, 1.0], strict=True))
     run.change("validate", folds={name: {"r2": r2} for name, r2 in folds.items()})
     figure = folds_panels(run.report())
-    rows = table(figure, "folds")
+    rows = table(figure)
     spec = json.loads(figure.to_json())
     assert spec["facet"]["sort"] == rows["level"].unique().tolist() == run.names
     titles = spec["facet"]["header"]["labelExpr"].removesuffix("[datum.label]")
@@ -177,25 +167,19 @@ def test_every_left_out_level_has_a_panel(run, tmp_path):
     assert 10_000 < (tmp_path / "folds.png").stat().st_size < 400_000
 
 
-@pytest.mark.parametrize(("count", "at_once"), [(1, 5), (4, 2), (40, 7)])
-def test_predicted_spectra_are_taken_from_their_blocks(model, count, at_once, tmp_path):
+@pytest.mark.parametrize("count", [1, 4, 40])
+def test_predicted_spectra_are_those_of_the_model(model, count, tmp_path):
     levels = np.linspace(1, 59, count)
-    found = PredictedSpectra(model.series, count)
-    blocks = [
-        PredictedBlock.of(model, levels[start : start + at_once], start)
-        for start in range(0, count, at_once)
-    ]
-    for block in blocks:
-        found(block)
-    figure = found.figure()
-    rows = table(figure, "predicted")
+    figure = predicted_spectra(model, levels)
+    rows = table(figure, "level wavelength signal low high")
     shown = np.linspace(0, count - 1, min(count, 12)).round().astype(int)
-    signal, _, low, high = np.concatenate([block.values for block in blocks], axis=1)
-    for name, expected in (("signal", signal), ("low", low), ("high", high)):
-        np.testing.assert_allclose(rows[name], expected[shown].ravel(), rtol=1e-4)
+    found = model.predict(levels[shown])
+    low, high = found.spectra - found.band[1], found.spectra + found.band[1]
+    for name, expected in (("signal", found.spectra), ("low", low), ("high", high)):
+        np.testing.assert_allclose(rows[name], expected.ravel(), rtol=1e-4)
     spec = json.loads(figure.to_json())
     kinds = [layer["mark"]["type"] for layer in spec["layer"]]
     assert kinds == ["line", "line", "area"][: 3 if count <= 4 else 2]
-    measured = table(figure, "measured")["signal"]
+    measured = table(figure, "level wavelength signal")["signal"]
     np.testing.assert_allclose(measured, model.series.signal.ravel(), rtol=1e-4)
     figure.save_png(tmp_path / "predicted.png")

@@ -6,22 +6,14 @@ import torch
 from typer.testing import CliRunner
 
 from geonode.config import Parameters
-from geonode.parameters_file import read_parameters
 from stages.command import progress, stage
-from tests.stages.conftest import ROOT, assert_refused
+from tests.stages.conftest import assert_refused
 
 STAGES = {
     "probe": ["device", "precision-training", "precision-geometry"],
     "generate": ["seed", "concentrations", "replicates", "wavelengths-start", "noise-detector"],
-    "spectra": ["source", "chart", "kappa", "window", "missing", "concentration-unit"],
     "metric": ["members", "epochs", "memory-mb", "learning-rate", "preset", "inner-members"],
-    "christoffel": ["resolution", "tolerance"],
-    "geodesics": ["tolerance", "time-points"],
-    "decoders": ["members", "epochs", "kind", "learning-rate", "preset", "inner-levels"],
-    "validate": ["memory-mb"],
-    "calibrate": ["method"],
     "report": [],
-    "benchmark": ["repeats"],
 }
 
 
@@ -53,18 +45,6 @@ def test_what_is_wrong_in_an_option_or_the_file_is_named(run, project, options, 
     text = (project / "params.yaml").read_text(encoding="utf-8")
     (project / "surprising.yaml").write_text(text + "surprise: 1\n", encoding="utf-8")
     assert_refused(run("generate", *options), *parts)
-
-
-def test_every_parameter_is_an_option_of_some_stage():
-    fields = set(Parameters.model_json_schema()["properties"])
-    blocks = {"device", "engine", "memory_mb", "precision", "inner", "preset", *STAGES}
-    assert fields == blocks - {"probe", "report", "validate"}
-    assert read_parameters(ROOT / "params.yaml").device == "auto"
-
-
-def test_progress_is_silent_without_a_terminal(run):
-    assert run("probe").stderr == ""
-    assert run("generate").stderr == ""
 
 
 @pytest.mark.parametrize(

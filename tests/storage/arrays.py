@@ -41,7 +41,7 @@ def write(path, blocks=BLOCKS):
         about = {"units": "1", "long_name": "Christoffel symbol"}
         writer.mapped("christoffel", dims, CHRISTOFFEL.shape, "f8", **about)
         for index in blocks:
-            writer.parts.write("christoffel", index, CHRISTOFFEL[index])
+            writer.write("christoffel", index, CHRISTOFFEL[index])
         dims = ("member", "pair", "wavelength")
         for name, values in (("features", FEATURES), ("velocity", VELOCITY)):
             writer.stored(name, dims, values, units="1", long_name=name.title())

@@ -24,13 +24,6 @@ def test_the_same_input_gives_the_same_bytes_in_any_order_of_blocks(written, tmp
     assert contents(written) == contents(other)
 
 
-def test_a_new_artifact_takes_the_place_of_the_older_one(path):
-    with artifact_writer(path, {}) as writer:
-        writer.stored("start", ("pair",), np.ones(3), units="1", long_name="Start")
-    assert [*open_artifact(path).arrays] == ["start"]
-    assert list(path.parent.iterdir()) == [path]
-
-
 BAD = np.array([0.0, 1.0, np.inf])
 
 
@@ -52,7 +45,7 @@ def blocks(*written):
     def write_blocks(writer):
         writer.mapped("x", ("a", "i"), (2, 3), "f8", **X)
         for index, block in written:
-            writer.parts.write("x", index, block)
+            writer.write("x", index, block)
 
     return write_blocks
 

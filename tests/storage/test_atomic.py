@@ -12,7 +12,7 @@ import pytest
 
 from geonode.errors import ArtifactError
 from geonode.storage import atomic
-from geonode.storage.atomic import file_lock, replacing, scratch_folder, write_bytes
+from geonode.storage.atomic import replacing, write_bytes
 from tests.storage.damage import contents
 
 
@@ -26,17 +26,6 @@ def write_folder(path, text="new"):
         (temporary / "file").write_text(text)
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_body_that_raises_leaves_the_older_one(tmp_path, error):
-    write_folder(tmp_path / "folder", "old")
-    with pytest.raises(error), replacing(tmp_path / "folder") as temporary:
-        temporary.mkdir()
-        (temporary / "file").write_text("new")
-        raise error
-    assert contents(tmp_path) == {"folder/file": b"old"}
-    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
-
-
 def left_behind(path, **files):
     """What a killed run leaves: its scratch folder with these files in folders of these names."""
     own = path.with_name(f".{path.name}.geonode")
@@ -45,18 +34,6 @@ def left_behind(path, **files):
     for name, text in files.items():
         (own / name).mkdir()
         (own / name / "file").write_text(text)
-
-
-def test_leftovers_of_a_killed_run_are_removed(tmp_path):
-    write_folder(tmp_path / "folder", "older")
-    left_behind(tmp_path / "folder", new="half", old="older", kept="half")
-    write_folder(tmp_path / "folder", "new")
-    left_behind(tmp_path / "shared", new="half")
-    with scratch_folder(tmp_path / "shared") as folder:
-        assert not list(folder.iterdir())
-        (folder / "file").touch()
-    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
-    assert contents(tmp_path) == {"folder/file": b"new"}
 
 
 @pytest.mark.parametrize("write", [write_file, write_folder])
@@ -170,15 +147,6 @@ def test_a_second_writer_is_told_and_a_killed_one_holds_nothing(tmp_path):
     assert path.read_bytes() == b"old"
     assert {entry.name for entry in tmp_path.iterdir()} == {"file", ".file.geonode"}
     write_bytes(path, b"new")
-    assert contents(tmp_path) == {"file": b"new"}
-
-
-def test_a_thread_is_told_as_well_and_a_lock_ends_with_an_error(tmp_path):
-    with pytest.raises(ZeroDivisionError), file_lock(tmp_path / "file"):
-        with pytest.raises(ArtifactError, match="another process"):
-            write_bytes(tmp_path / "file", b"")
-        raise ZeroDivisionError
-    write_bytes(tmp_path / "file", b"new")
     assert contents(tmp_path) == {"file": b"new"}
 
 

@@ -51,8 +51,3 @@ def test_what_is_no_json_object_is_refused(tmp_path, text, message):
         write_text(tmp_path / "validate.json", text)
     with pytest.raises(ArtifactError, match=rf"validate\.json: {message}.*run `dvc repro`"):
         read_json(tmp_path / "validate.json")
-
-
-def test_text_is_written_as_it_is(tmp_path):
-    write_text(tmp_path / "plots" / "parity.csv", "µ\r\n1\n")
-    assert (tmp_path / "plots" / "parity.csv").read_bytes() == b"\xc2\xb5\r\n1\n"

@@ -13,7 +13,7 @@ from geonode.storage.lineage import Seal, consistent_artifacts, read_seal
 from geonode.storage.weights import read_weights, write_weights
 from tests.storage.damage import cut
 
-NAMES = ("a.zarr", "b.safetensors", "c.zarr")
+NAMES = ("spectra.zarr", "metric.safetensors", "solved.zarr")
 
 
 def write(path, value=1.0, **attributes):
@@ -27,20 +27,10 @@ def write(path, value=1.0, **attributes):
     return path
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """Three artifacts, each made from all before it."""
-    folder, paths = tmp_path_factory.mktemp("chain"), []
-    for name in NAMES:
-        with consistent_artifacts(*paths) as made_from:
-            paths.append(write(folder / name, made_from=made_from))
-    return folder
-
-
 @pytest.fixture
-def chain(written, tmp_path):
-    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
-    return [tmp_path / name for name in NAMES]
+def chain(folder):
+    """Three artifacts, each made from all before it."""
+    return [folder / name for name in NAMES]
 
 
 def test_the_checksum_is_the_one_that_the_seal_shows(chain):
@@ -52,12 +42,6 @@ def test_the_checksum_is_the_one_that_the_seal_shows(chain):
         "made_from": {path.name: read_seal(path).checksum for path in chain[:2]}
     }
     assert "checksum" not in read_weights(chain[1])[1]
-
-
-def test_what_belongs_together_is_told_by_file_name(chain):
-    for some in (chain, chain[::2], chain[2:]):
-        with consistent_artifacts(*some) as made_from:
-            assert made_from == {path.name: read_seal(path).checksum for path in some}
 
 
 @pytest.mark.parametrize("place", range(3))
@@ -72,20 +56,10 @@ def test_one_of_another_run_is_told_with_both_files_and_checksums(chain, place):
     with pytest.raises(ArtifactError) as caught, consistent_artifacts(*chain):
         pytest.fail("it is read")
     assert str(caught.value) == (
-        f"{made}: found that it was made from a.zarr of checksum {found}, expected {expected} of "
-        f"{chain[0]}; one of the two is of another run: run `dvc repro`"
+        f"{made}: found that it was made from spectra.zarr of checksum {found}, expected "
+        f"{expected} of {chain[0]}; one of the two is of another run: run `dvc repro`"
     )
     assert type(caught.value) is ArtifactError
-
-
-def test_every_artifact_before_it_counts_and_no_other(chain):
-    write(chain[1], value=2.0, made_from={"a.zarr": read_seal(chain[0]).checksum})
-    with consistent_artifacts(*chain[:2]), consistent_artifacts(chain[0], chain[2]):
-        pass
-    for paths in (chain, chain[1:]):
-        match = r"c\.zarr: .* made from b\.safetensors"
-        with pytest.raises(ArtifactError, match=match), consistent_artifacts(*paths):
-            pass
 
 
 @pytest.mark.parametrize("place", range(3))
@@ -98,7 +72,7 @@ def test_what_is_replaced_while_it_is_read_is_refused(chain, place):
         raise ZeroDivisionError  # an error of the reader is that error
 
 
-@pytest.mark.parametrize("made_from", [[], "[", {"a.zarr": 3}, None, "[" * 9999])
+@pytest.mark.parametrize("made_from", [[], "[", {"spectra.zarr": 3}, None, "[" * 9999])
 @pytest.mark.parametrize("name", NAMES[:2])
 def test_a_sealed_record_that_is_none_is_refused(tmp_path, name, made_from):
     path = write(tmp_path / name, made_from=made_from)
@@ -112,13 +86,13 @@ def test_what_is_damaged_silent_or_absent_is_told(chain):
             pytest.fail("it is read")
 
     write(chain[1])
-    refused(ArtifactError, r"from a\.zarr of checksum none, expected")
+    refused(ArtifactError, r"from spectra\.zarr of checksum none, expected")
     cut(chain[1])
-    refused(CorruptArtifactError, r"b\.safetensors.*fails its checksum")
+    refused(CorruptArtifactError, r"metric\.safetensors.*fails its checksum")
     chain[1].unlink()
-    refused(MissingArtifactError, r"b\.safetensors: not found")
+    refused(MissingArtifactError, r"metric\.safetensors: not found")
     cut(chain[0] / "zarr.json")
-    refused(CorruptArtifactError, r"a\.zarr.*fails its checksum")
+    refused(CorruptArtifactError, r"spectra\.zarr.*fails its checksum")
 
 
 def test_the_digest_of_the_code_is_of_every_byte(tmp_path, monkeypatch):

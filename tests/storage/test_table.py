@@ -49,19 +49,6 @@ def test_cells_of_a_file_have_the_digits_of_their_column():
     assert rows[2] == ["40", "", "5", "5.0", "true", "", ""]
 
 
-def test_a_table_in_blocks_is_the_same_as_at_once():
-    def of(values):
-        return Table("t", "", [Column("a", values)])
-
-    whole = of([1.0, 2.0, 3.0]).csv()
-    assert of([1.0]).csv() + of([2.0, 3.0]).csv(header=False) == whole == "a\n1\n2\n3\n"
-
-
-def test_records_are_cells_as_they_are():
-    table = Table("t", "", [Column("a", np.array([1 / 3])), Column("b", [[(1.0, 2.0)]], "nm")])
-    assert table.records() == [{"a": 1 / 3, "b (nm)": [(1.0, 2.0)]}]
-
-
 def test_lines_are_aligned_and_the_others_are_counted():
     names = ["a", "b\nall spectra fit", "c"]
     table = Table("t", "", [Column("name", names), Column("x", [1.23456, 10.0, 2.0], "nm")])

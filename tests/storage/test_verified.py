@@ -1,12 +1,14 @@
 """Contents and problems of artifacts, in a folder of three that belong together."""
 
+import json
 import random
 import shutil
 
 import pytest
 
-from geonode.errors import ArtifactError
 from geonode.storage.verified import size_of, verified
+from tests.commands.calling import call
+from tests.stages.conftest import assert_refused
 from tests.storage.conftest import write_artifacts
 from tests.storage.damage import contents
 
@@ -68,8 +70,32 @@ def test_an_artifact_of_other_inputs_and_an_absent_input_are_found(folder, tmp_p
     assert f"was made from {folder / 'metric.safetensors'}, which is not there" in problem
 
 
+# by the command
+
+
+def test_intact_artifacts_are_listed(folder):
+    result = call("verify", folder)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "line    float64  6  line  nm  Line" in result.stdout
+    assert result.stdout.endswith("\nall 3 artifacts are intact and belong together\n")
+    listed = json.loads(call("verify", folder, "--json").stdout)
+    assert [one["path"] for one in listed["artifacts"]] == [str(folder / name) for name in NAMES]
+    assert listed["problems"] == []
+
+
+def test_damage_ends_with_status_one_and_names_the_array(folder):
+    file = next((folder / "spectra.zarr/square/c").iterdir())
+    file.write_bytes(file.read_bytes()[:-1])
+    result = call("verify", folder)
+    assert result.exit_code == 1
+    assert "spectra.zarr, array 'square'" in result.stdout
+    assert f"problems of {folder / 'spectra.zarr'}: 1" in result.stderr
+    problems = json.loads(call("verify", folder, "--json").stdout)["problems"]
+    assert [problem["array"] for problem in problems] == ["square"]
+
+
 @pytest.mark.parametrize("make", [lambda folder: None, lambda folder: folder.mkdir()])
-def test_a_folder_without_artifacts_is_refused(make, tmp_path):
+def test_a_folder_without_artifacts_is_one_line_and_status_two(make, tmp_path):
     make(tmp_path / "empty")
-    with pytest.raises(ArtifactError, match=r"empty: found no \.zarr and no \.safetensors"):
-        verified(tmp_path / "empty")
+    found = "empty: found no .zarr and no .safetensors"
+    assert_refused(call("verify", tmp_path / "empty"), found, "run `dvc repro` first")

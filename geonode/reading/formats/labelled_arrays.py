@@ -35,7 +35,7 @@ from geonode.reading.sheet import (
 from geonode.spectra.arrays import MOST_VALUES, require_values
 from geonode.spectra.table import shortest
 from geonode.storage.seal import require_file
-from geonode.storage.zarr_metadata import require_own_files, require_plain
+from geonode.storage.zarr_metadata import require_plain
 
 MOST_CHUNKS = 100_000
 """Chunks of an array."""
@@ -64,7 +64,6 @@ def read_zarr(path: Path) -> Sheet:
     if not path.is_dir():
         raise SpectraError("found no such folder, expected a Zarr store")
     with errors_explained():
-        require_own_files(path)
         require_plain(path, 8 * MOST_VALUES, MOST_CHUNKS)
         with xarray.open_zarr(path, decode_times=False, chunks=None, consolidated=False) as data:
             found = sheet_of_arrays(data, "Zarr")
