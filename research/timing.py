@@ -80,7 +80,8 @@ def table_of(levels: np.ndarray, spectra: np.ndarray, path: Path) -> None:
 def commands(turns: Turns = 5) -> None:
     """Seconds that a user waits for commands: medians with quartiles.
 
-    Commands use what the ones before them have written. Then the seconds of every stage.
+    Commands use what the ones before them have written. Then what the seconds of every stage are
+    spent on.
     """
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "series").mkdir()
@@ -96,7 +97,9 @@ def commands(turns: Turns = 5) -> None:
             typer.echo(f"{name}: {Quartiles.of(seconds)} s")
     for stage in PIPELINE:
         record = Record.read(RECORDS / f"{stage}.json")
-        typer.echo(f"{stage}: {record.seconds:.2f} s")
+        imports, start = record.imports or 0.0, record.device_start or 0.0
+        parts = f"imports {imports:.2f}, start of the device {start:.2f}"
+        typer.echo(f"{stage}: {parts}, computation {record.seconds - imports - start:.2f} s")
 
 
 @app.command()

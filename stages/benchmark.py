@@ -28,7 +28,7 @@ def app(parameters: Parameters) -> str:
     measured = Kernels(learned, series, device, parameters, repeats).measure()
     seconds = None if cached else sum(record.seconds for record in records.values())
     peaks = [record.peak_mb for record in records.values() if record.peak_mb is not None]
-    measures = ("seconds", "peak_mb", "device_peak_mb")
+    measures = ("seconds", "imports", "device_start", "peak_mb", "device_peak_mb")
     write_json(
         METRICS / "benchmark.json",
         {

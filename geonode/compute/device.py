@@ -17,6 +17,7 @@ from geonode.compute.profile import profile_of
 from geonode.config import PrecisionParameters
 from geonode.errors import ArtifactError, DeviceError
 from geonode.storage.document import read_json
+from geonode.storage.record import device_starts
 
 Rounding = Literal["tf32", "bfloat16"]
 Value = TypeVar("Value")
@@ -121,9 +122,13 @@ class Device:
         """
         found = read_json(path)
         try:
-            formats = {name: found[name] for name in ("training", "geometry")}
-            chosen = choose(found["device"], PrecisionParameters(**formats))
-            return cls.from_description(chosen | {"name": str(found["name"])}, memory_mb)
+            with device_starts():
+                formats = {name: found[name] for name in ("training", "geometry")}
+                chosen = choose(found["device"], PrecisionParameters(**formats))
+                device = cls.from_description(chosen | {"name": str(found["name"])}, memory_mb)
+                torch.empty(1, device=device.place)
+                device.synchronise()
+            return device
         except (KeyError, ValueError) as error:
             reason = " ".join(f"{error!r:.80}".split())
             raise ArtifactError(

@@ -20,6 +20,7 @@ from geonode.storage.document import read_json, write_json
 from geonode.usage import resident_memory
 
 _IMPORTED = time.perf_counter()
+_STARTS: dict[str, float] = {}  # of this process
 _STAT = Path("/proc/self/stat")
 _STARTED = 22 - 3  # field 22, the first one after the name being the third (man 5 proc_pid_stat)
 
@@ -32,7 +33,10 @@ class Record:
     peak_mb: float | None  # largest resident memory, with that of workers; None except on Linux
     device_peak_mb: float | None
     """Largest memory allocated by torch on a CUDA device; None without one."""
-    machine: dict[str, Any] | None = None  # processor, system and versions
+    machine: dict[str, Any] | None = None
+    imports: float | None = None  # seconds until all was imported; None if no device is asked for
+    device_start: float | None = None
+    """Seconds from then until the device had started; the rest is computation."""
 
     @classmethod
     def read(cls, path: Path) -> "Record":
@@ -50,6 +54,14 @@ class Record:
 
 
 @contextmanager
+def device_starts() -> Iterator[None]:
+    """Context in which a stage, all of whose modules are imported, starts its device."""
+    imports = _seconds()
+    yield
+    _STARTS.update(imports=imports, device_start=_seconds() - imports)
+
+
+@contextmanager
 def recorded(path: Path) -> Iterator[None]:
     """Write the record of this process after the body; none if the body fails."""
     yield
@@ -59,6 +71,7 @@ def recorded(path: Path) -> Iterator[None]:
         peak_mb=None if peak is None else peak / 1e6,
         device_peak_mb=_device_peak_mb(),
         machine=processor_and_versions(),
+        **_STARTS,
     )
     write_json(path, asdict(record))
 

@@ -24,7 +24,7 @@ def leave_run(project, monkeypatch, reading, lineage):
     """Records of a whole run here, and small spectra and metrics, by the modules that read them."""
     found = read_parameters(project / "params.yaml")
     for place, name in enumerate(PIPELINE):
-        record = Record(10.0 + place, 100.0 + place, None)
+        record = Record(10.0 + place, 100.0 + place, None, None, 0.5, 0.25)
         write_json(RECORDS / f"{name}.json", asdict(record))
     write_json(DEVICE, resolve("cpu", found.precision).describe())
     series = small_series(levels=LEVELS)
@@ -47,7 +47,8 @@ def test_seconds_memory_and_rates_are_measured(run):
     found = json.loads((METRICS / "benchmark.json").read_text(encoding="utf-8"))
     total = sum(10.0 + place for place in range(len(PIPELINE)))
     assert (found["seconds"], found["peak_mb"]) == (total, 100.0 + len(PIPELINE) - 1)
-    expected = {"seconds": 12.0, "peak_mb": 102.0, "device_peak_mb": None}
+    expected = {"seconds": 12.0, "imports": 0.5, "device_start": 0.25}
+    expected |= {"peak_mb": 102.0, "device_peak_mb": None}
     assert found["stages"]["spectra"] == expected
     assert (found["device"], found["geodesics"]) == ("cpu", KERNELS["geodesics"])
     assert json.loads(WORK.read_text(encoding="utf-8")) == {

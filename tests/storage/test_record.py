@@ -7,7 +7,7 @@ import pytest
 from geonode.errors import CorruptArtifactError, MissingArtifactError
 from geonode.machine import processor_and_versions
 from geonode.storage.document import write_json
-from geonode.storage.record import Record, recorded
+from geonode.storage.record import Record, device_starts, recorded
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="not reported elsewhere")
 MEMORY = 60_000_000
@@ -45,9 +45,10 @@ def test_a_record_tells_the_machine(tmp_path):
     with pytest.raises(ArithmeticError), recorded(path):
         raise ArithmeticError
     assert list(tmp_path.iterdir()) == []
-    with recorded(path):
+    with recorded(path), device_starts():
         pass
     found = Record.read(path)
+    assert 0 <= found.device_start < found.imports < found.seconds
     assert found.machine == processor_and_versions()
 
 
