@@ -267,17 +267,6 @@ def compared(tried: dict[str, float], unit: str) -> str:
     return f"; RMSEP of levels left out in turn: {listed(each)}" if each else ""
 
 
-def known_already(
-    names: Sequence[str],
-    spectra: Float[np.ndarray, "sample wavelength"],
-    others: Float[np.ndarray, "scan wavelength"],
-) -> list[str]:
-    """Names of spectra that are among others, and so judge and correct nothing."""
-    apart = [np.abs(others - one).max(axis=1).min() for one in spectra]
-    same = np.array(apart) <= SAME_SPECTRA * np.abs(spectra).max(axis=1)
-    return [name for name, found in zip(names, same, strict=True) if found]
-
-
 def not_independent(
     file: str,
     names: Sequence[str],
@@ -286,7 +275,10 @@ def not_independent(
     done: str,
 ) -> str:
     """Sentence on spectra of a file that are among others, with which something was done."""
-    if not (found := known_already(names, spectra, others)):
+    apart = np.array([np.abs(others - one).max(axis=1).min() for one in spectra])
+    same = apart <= SAME_SPECTRA * np.abs(spectra).max(axis=1)
+    if not same.any():
         return ""
+    found = [name for name, known in zip(names, same, strict=True) if known]
     some = listed(found[:SOME_NAMES]) + (" and others" if len(found) > SOME_NAMES else "")
     return f"{file}: {done} with {some} too, which can judge or correct nothing; take others"

@@ -329,17 +329,6 @@ def mass_of_level(mass: Float[np.ndarray, "*node"], level: float) -> Float[np.nd
     return 1 - (1 - mass) ** ((np.log(1 - level) / np.log(1 - COVERAGE)) ** TAIL)
 
 
-def posterior(
-    curve: Curve, spectra: Float[np.ndarray, "spectrum wavelength"]
-) -> Float[np.ndarray, "spectrum node"]:
-    """Posterior probability of every node of a curve.
-
-    Raises:
-        SpectraError: a spectrum is not finite, or has other wavelengths than the curve.
-    """
-    return Law(curve).posteriors(spectra).probability.numpy()
-
-
 def estimate(
     curve: Curve, spectra: Float[np.ndarray, "spectrum wavelength"], level: float = COVERAGE
 ) -> Estimates:
