@@ -143,8 +143,8 @@ class CalibrationFile(Generic[M]):
             values = self.correction.spectra(values)
         estimates = self.model.estimates(values, spectra.names)
         for one in estimates + [one.by_geonode for one in estimates if one.by_geonode]:
-            ends = [end for parts in one.sets for pair in parts or [(np.nan,)] for end in pair]
-            _require_numbers(np.array([*one.amounts, one.p_value or 0]), np.array(ends))
+            ends = np.concatenate([np.ravel(parts or np.nan) for parts in one.sets])
+            _require_numbers(np.array([*one.amounts, one.p_value or 0]), ends)
         if self.correction:
             estimates = [self.correction.of(one, self.model.level) for one in estimates]
         # Of an ambiguous spectrum the parts count, and not what is between them.

@@ -284,12 +284,14 @@ def _required_groups(
 
 def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Groups of samples of one concentration that are nearer to each other than to all others."""
-    from sklearn.metrics import pairwise_distances, pairwise_distances_argmin_min  # noqa: PLC0415
-
     # Samples of one concentration that differ as much as those of different ones are compositions
     # in which something else varies. A method must tell them apart: they are left out one by one.
     _, level, counts = np.unique(levels, return_inverse=True, return_counts=True)
     centred, groups = spectra - spectra.mean(axis=0), np.arange(len(levels))
+    if counts.max() == 1:
+        return groups
+    from sklearn.metrics import pairwise_distances, pairwise_distances_argmin_min  # noqa: PLC0415
+
     rounding = ROUNDING_OF_SPECTRA * np.sum(centred**2, axis=1).max()
     for one in np.flatnonzero(counts > 1):
         own, others = centred[level == one], centred[level != one]

@@ -172,16 +172,7 @@ class Routine:
             for path, one in spectra.items()
             for name in one.names
         }
-        checks: dict[Sample, tuple[str, list[float]]] = {}
-        for name, amounts in known:
-            found = [sample for sample, own in names.items() if name in own]
-            if not found:
-                such = ", ".join(sorted({*chain(*names.values())})[:3])
-                expected = f"the name of a spectrum, such as {such}"
-                raise ParameterError(OPTIONS, "--control", name, expected)
-            if not checks.keys().isdisjoint(found):
-                raise ParameterError(OPTIONS, "--control", name, "every name once")
-            checks |= dict.fromkeys(found, (name, amounts))
+        checks = _controls_among(names, known)
         diluted = {sample: own for sample, own in names.items() if sample not in checks}
         if listed_in:
             require_every(listed_in, factors, diluted.values())
@@ -212,16 +203,12 @@ class Routine:
             file, used = self._aligned(file)
             return used.used(file, report)
         if self.standards:
-            found = file.estimated(self.standards.file, self.standards.spectra)
+            given, by = self.standards, file.model.on(CPU)
+            found = file.estimated(given.file, given.spectra)
             by_line = np.array([one.amounts[0] for one in found])
-            about = str(self.standards.file), self.standards.spectra.names
-            known, by = self.standards.amounts[:, 0], file.model.on(CPU)
-            correction = correction_by(
-                (*about, known, by_line),
-                own_values(file.series, self.standards.spectra),
-                file.series,
-                lambda spectra: by(spectra)[0][0],
-            )
+            about = str(given.file), given.spectra.names, given.amounts[:, 0], by_line
+            second = own_values(file.series, given.spectra)
+            correction = correction_by(about, second, file.series, lambda one: by(one)[0][0])
             file = replace(file, correction=correction)
         if self.validation:
             found = file.estimated(self.validation.file, self.validation.spectra)
@@ -341,6 +328,23 @@ def _names(path: Path, name: str, *, alone: bool) -> list[str]:
 
 def _of(name: str, substance: str) -> str:
     return f"{name}, {substance}" if substance else name
+
+
+def _controls_among(
+    names: dict[Sample, list[str]], known: list[tuple[str, list[float]]]
+) -> dict[Sample, tuple[str, list[float]]]:
+    """Controls by the spectra that have their names."""
+    controls: dict[Sample, tuple[str, list[float]]] = {}
+    for name, amounts in known:
+        found = [sample for sample, own in names.items() if name in own]
+        if not found:
+            such = ", ".join(sorted({*chain(*names.values())})[:3])
+            expected = f"the name of a spectrum, such as {such}"
+            raise ParameterError(OPTIONS, "--control", name, expected)
+        if not controls.keys().isdisjoint(found):
+            raise ParameterError(OPTIONS, "--control", name, "every name once")
+        controls |= dict.fromkeys(found, (name, amounts))
+    return controls
 
 
 def _control(text: str, several: Sequence[str]) -> tuple[str, list[float]]:
