@@ -22,7 +22,7 @@ from jaxtyping import Float
 
 from geonode.compute.processes import finished
 from geonode.estimation.curve import Curve, posteriors_at_knots
-from geonode.estimation.posterior import posterior
+from geonode.estimation.posterior import Law
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import COVERAGE, PROBABILITIES, Prior
@@ -133,7 +133,8 @@ def _more_likely_than_truth(curve: Curve, series: Series, fold: Fold) -> float:
     if not curve.edges[0] <= truth <= curve.edges[-1]:
         return 1.0
     cell = min(int(np.searchsorted(curve.edges, truth, side="right")), len(curve.edges) - 1) - 1
-    return likelier(posterior(curve, series.signal[[fold.index]])[0], cell)
+    found = Law(curve).posteriors(series.signal[[fold.index]])
+    return likelier(found.probability[0].numpy(), cell)
 
 
 def likelier(probability: Float[np.ndarray, "node"], node: int) -> float:

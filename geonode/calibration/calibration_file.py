@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -13,10 +13,11 @@ from geonode.calibration.intervals import is_determined
 from geonode.calibration.one_substance import OneSubstance
 from geonode.calibration.several_substances import SeveralSubstances
 from geonode.calibration.transfer import Transfer
+from geonode.compute.device import CPU
 from geonode.config import CalibrateParameters
 from geonode.errors import ArtifactError
 from geonode.estimation.axis import own_values, require_axis, require_resolution
-from geonode.estimation.estimates import CalibrationModel, Estimate
+from geonode.estimation.estimates import Estimate
 from geonode.mixtures.design import errors_of_file
 from geonode.progress import Progress, silent
 from geonode.reading.files import errors_naming, read_spectra
@@ -25,7 +26,7 @@ from geonode.spectra.quantities import in_quantity
 from geonode.spectra.series import Series
 from geonode.spectra.table import Spectra
 
-M = TypeVar("M", bound=CalibrationModel)
+M = TypeVar("M", bound=OneSubstance | SeveralSubstances)
 
 DEFAULTS = CalibrateParameters()
 
@@ -141,11 +142,9 @@ class CalibrationFile(Generic[M]):
         if self.correction:
             values = self.correction.spectra(values)
         estimates = self.model.estimates(values, spectra.names)
-        every = [*estimates, *(one.by_geonode for one in estimates if one.by_geonode)]
-        if not all(parts for one in every for parts in one.sets):
-            _refuse_estimates()
-        _require_estimates([numbers for one in every for numbers in one.numbers])
-        _require_estimates([(one.p_value,) * 3 for one in every if one.p_value is not None])
+        for one in estimates + [one.by_geonode for one in estimates if one.by_geonode]:
+            ends = np.concatenate([np.ravel(parts or np.nan) for parts in one.sets])
+            _require_numbers(np.array([*one.amounts, one.p_value or 0]), ends)
         if self.correction:
             estimates = [self.correction.of(one, self.model.level) for one in estimates]
         # Of an ambiguous spectrum the parts count, and not what is between them.
@@ -184,8 +183,9 @@ class CalibrationFile(Generic[M]):
         values = self.series.preprocessing.transform(axis, spectra, names)
         if self.correction:
             values = self.correction.spectra(values)
-        amounts, ends = self.model.estimate(values)
-        _require_estimates(np.concatenate([amounts[..., None], ends], axis=2))
+        layers = self.model.on(CPU)(values)[0][: 3 * len(self.series.substances)]
+        amounts, ends = layers[::3].T, np.stack([layers[1::3].T, layers[2::3].T], axis=2)
+        _require_numbers(amounts, ends)
         if not self.series.is_of_one:
             return amounts, ends
         numbers = amounts[:, 0], ends[:, 0]
@@ -202,15 +202,10 @@ class CalibrationFile(Generic[M]):
         return [one.name for _, found in self.unknowns for one in found if not one.fits]
 
 
-def _require_estimates(estimates: Any) -> None:
+def _require_numbers(amounts: np.ndarray, ends: np.ndarray) -> None:
     """Refuse estimates of a changed file: amounts not finite, or ends of sets that are NaN."""
-    found = np.reshape(estimates, (-1, 3))
-    if not np.isfinite(found[:, 0]).all() or np.isnan(found).any():
-        _refuse_estimates()
-
-
-def _refuse_estimates() -> NoReturn:
-    raise ArtifactError(
-        "calibration: found estimates that are no numbers, expected a calibration file as it was "
-        "written; calibrate again"
-    )
+    if not np.isfinite(amounts).all() or np.isnan(ends).any():
+        raise ArtifactError(
+            "calibration: found estimates that are no numbers, expected a calibration file as it "
+            "was written; calibrate again"
+        )

@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import bdtr, stdtrit  # scipy.stats takes 0.3 s to import
 
-from geonode.calibration.intervals import are_covered
+from geonode.calibration.intervals import OfSamples, are_covered
 from geonode.errors import SpectraError
 from geonode.estimation.estimates import Estimate
 from geonode.ties import EQUAL
@@ -48,8 +48,8 @@ WARNS, FAILS = 2.0, 3.0
 
 SAME_SPECTRA = 1e-12  # largest difference of equal spectra, relative to the largest value
 
-OfSamples = Float[np.ndarray, "sample"]
 EndsOfSamples = Float[np.ndarray, "sample 2"]
+Spectra = Float[np.ndarray, "spectrum wavelength"]
 
 
 @dataclass(frozen=True)
@@ -200,9 +200,7 @@ class Correction:
         """Estimates of the standards, corrected."""
         return self.intercept + self.slope * self.estimated
 
-    def spectra(
-        self, second: Float[np.ndarray, "spectrum wavelength"]
-    ) -> Float[np.ndarray, "spectrum wavelength"]:
+    def spectra(self, second: Spectra) -> Spectra:
         """Spectra that are estimated: those that were measured."""
         return second
 
@@ -267,26 +265,18 @@ def compared(tried: dict[str, float], unit: str) -> str:
     return f"; RMSEP of levels left out in turn: {listed(each)}" if each else ""
 
 
-def known_already(
-    names: Sequence[str],
-    spectra: Float[np.ndarray, "sample wavelength"],
-    others: Float[np.ndarray, "scan wavelength"],
-) -> list[str]:
-    """Names of spectra that are among others, and so judge and correct nothing."""
-    apart = [np.abs(others - one).max(axis=1).min() for one in spectra]
-    same = np.array(apart) <= SAME_SPECTRA * np.abs(spectra).max(axis=1)
-    return [name for name, found in zip(names, same, strict=True) if found]
-
-
 def not_independent(
     file: str,
     names: Sequence[str],
-    spectra: Float[np.ndarray, "sample wavelength"],
+    spectra: Spectra,
     others: Float[np.ndarray, "scan wavelength"],
     done: str,
 ) -> str:
     """Sentence on spectra of a file that are among others, with which something was done."""
-    if not (found := known_already(names, spectra, others)):
+    apart = np.array([np.abs(others - one).max(axis=1).min() for one in spectra])
+    same = apart <= SAME_SPECTRA * np.abs(spectra).max(axis=1)
+    if not same.any():
         return ""
+    found = [name for name, known in zip(names, same, strict=True) if known]
     some = listed(found[:SOME_NAMES]) + (" and others" if len(found) > SOME_NAMES else "")
     return f"{file}: {done} with {some} too, which can judge or correct nothing; take others"

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from scipy.special import fdtri, ndtri  # scipy.stats takes 0.3 s to import
 
-from geonode.calibration.methods import OF_COMPONENTS, Linear
+from geonode.calibration.methods import OF_COMPONENTS, Concentrations, Folds, Linear, Spectra
 from geonode.spectra.component_regression import (
     ROUNDING_OF_SPECTRA,
     FindComponents,
@@ -77,9 +77,9 @@ class Diagnostics:
         cls,
         key: str,
         fitted: Fitted,
-        spectra: Float[np.ndarray, "sample wavelength"],
-        concentrations: Float[np.ndarray, "sample"],
-        folds: Int[np.ndarray, "sample"],
+        spectra: Spectra,
+        concentrations: Concentrations,
+        folds: Folds,
     ) -> "Diagnostics":
         """Diagnostics of a fitted method.
 
@@ -100,12 +100,8 @@ class Diagnostics:
             assert isinstance(fit, Linear)
             assert fit.rotation is not None  # of components
             there = slice(int(np.isfinite(fit.sizes[: fitted.option + 1]).sum()))
-            centred, rotation, sizes = (
-                spectra - fit.centre,
-                fit.rotation[:, there],
-                fit.sizes[there],
-            )
-            vector = rotation @ fit.slopes[there]
+            centred, rotation = spectra - fit.centre, fit.rotation[:, there]
+            vector, sizes = rotation @ fit.slopes[there], fit.sizes[there]
             leverages = fitted.leverages_of(spectra)
         scores = centred @ rotation
         left = centred - scores @ (scores.T @ centred / sizes[:, None])
@@ -130,9 +126,7 @@ def leverage_limit(samples: int, components: int) -> float | None:
     return 1 / samples + (samples - 1) / samples * ratio / (ratio + 1)
 
 
-def residual_limit(
-    left: Float[np.ndarray, "sample wavelength"], rounding: float = 0.0
-) -> float | None:
+def residual_limit(left: Spectra, rounding: float = 0.0) -> float | None:
     """Q that 95% of samples are below; None for spectra that are all but zero.
 
     Args:

@@ -102,11 +102,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         self._require_level()
         shape = plain_array(y, "y").shape
         self._several = len(shape) == 2 and shape[1] > 1
-        options: dict[str, Any] = {
-            "method": self.method,
-            "offset": self.offset,
-            "scale": self.scale,
-        }
+        options = {key: getattr(self, key) for key in ("method", "offset", "scale")}
         if self._several and (groups is not None or [*options.values()] != ["auto", False, False]):
             raise MixtureError(
                 "fit: found groups, a method, offset or scale with several substances, expected "

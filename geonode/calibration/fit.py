@@ -11,7 +11,10 @@ from scipy.special import bdtr, ndtri  # scipy.stats takes 0.3 s to import
 
 from geonode.calibration.combination import combined_left_out
 from geonode.calibration.intervals import (
+    EndsOfUnknowns,
     ErrorLaw,
+    OfSamples,
+    OfUnknowns,
     Sets,
     are_covered,
     intervals_left_out,
@@ -25,7 +28,7 @@ from geonode.estimation.posterior import Estimates, estimate
 from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
-from geonode.spectra.component_regression import PRODUCTS_AT_ONCE, ROUNDING_OF_SPECTRA, Fitted
+from geonode.spectra.component_regression import ROUNDING_OF_SPECTRA, Fitted
 from geonode.spectra.series import Series
 from geonode.spectra.table import without_rounding
 from geonode.ties import EQUAL
@@ -47,7 +50,6 @@ WITHOUT_PREPROCESSINGS = (
 OUTLYING = 3.0
 """Half widths of its 90% interval that an outlying sample between the ends is off: 5 deviations."""
 
-Samples = Float[np.ndarray, "sample"]
 Scans = tuple[Int[np.ndarray, "scan"], Float[np.ndarray, "scan wavelength"]]
 
 
@@ -61,7 +63,7 @@ class Calibration:
     numbers and arrays: the fitted methods, the curve of geonode, weights and the law of errors.
     """
 
-    concentrations: Samples
+    concentrations: OfSamples
     """Of the samples."""
     fitted: dict[str, Fitted]
     """The methods but geonode, by key of `NAMES`."""
@@ -69,7 +71,7 @@ class Calibration:
     """Of geonode; None: there are too many levels, or too few."""
     absent: str
     """Why geonode takes no part."""
-    left_out: dict[str, Samples]
+    left_out: dict[str, OfSamples]
     """Estimates of the samples without those of their fold, by method that took part."""
     method: str
     """Key of the method that estimates, of `NAMES`."""
@@ -170,11 +172,8 @@ class Calibration:
 
     @one_thread()
     def estimate(
-        self,
-        spectra: Any,
-        of_geonode: Float[np.ndarray, "unknown"] | None = None,
-        level: float | None = None,
-    ) -> tuple[Float[np.ndarray, "unknown"], Float[np.ndarray, "unknown 2"]]:
+        self, spectra: Any, of_geonode: OfUnknowns | None = None, level: float | None = None
+    ) -> tuple[OfUnknowns, EndsOfUnknowns]:
         """Concentrations of unknown spectra by the method in use, and their intervals.
 
         Intervals are infinite where nothing tells how wide they are.
@@ -289,22 +288,18 @@ def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarr
     # in which something else varies. A method must tell them apart: they are left out one by one.
     _, level, counts = np.unique(levels, return_inverse=True, return_counts=True)
     centred, groups = spectra - spectra.mean(axis=0), np.arange(len(levels))
-    sizes = np.sum(centred**2, axis=1)
+    if counts.max() == 1:
+        return groups
+    from sklearn.metrics import pairwise_distances, pairwise_distances_argmin_min  # noqa: PLC0415
 
-    def apart(some: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Squared distances."""
-        products = centred[some] @ centred[others].T
-        return np.maximum(sizes[some, None] + sizes[others] - 2 * products, 0)
-
+    rounding = ROUNDING_OF_SPECTRA * np.sum(centred**2, axis=1).max()
     for one in np.flatnonzero(counts > 1):
-        own, others = np.flatnonzero(level == one), np.flatnonzero(level != one)
-        parts = np.array_split(own, 1 + own.size * others.size // PRODUCTS_AT_ONCE)
-        nearest = np.concatenate([apart(part, others).min(axis=1) for part in parts])
-        limit = (1 + EQUAL) * np.minimum(
-            nearest[:, None], nearest
-        ) + ROUNDING_OF_SPECTRA * sizes.max()
-        _, preparation = connected_components(apart(own, own) <= limit, directed=False)
-        groups[own] = own[preparation]
+        own, others = centred[level == one], centred[level != one]
+        nearest = pairwise_distances_argmin_min(own, others)[1] ** 2
+        limit = (1 + EQUAL) * np.minimum(nearest[:, None], nearest) + rounding
+        near = pairwise_distances(own) ** 2 <= limit
+        _, preparation = connected_components(near, directed=False)
+        groups[level == one] = np.flatnonzero(level == one)[preparation]
     return groups
 
 

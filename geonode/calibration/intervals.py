@@ -50,6 +50,10 @@ REACH = 1.5
 EXACT = 1e-9
 """Standard deviation that is rounding, relative to the largest concentration."""
 
+OfSamples = Float[np.ndarray, "sample"]
+OfUnknowns = Float[np.ndarray, "unknown"]
+EndsOfUnknowns = Float[np.ndarray, "unknown 2"]
+Groups = Int[np.ndarray, "sample"]
 Sets = list[list[tuple[float, float]]]
 """Intervals of the set of every sample, ascending."""
 
@@ -67,11 +71,7 @@ class ErrorLaw:
 
     @classmethod
     def of(
-        cls,
-        concentrations: Float[np.ndarray, "sample"],
-        errors: Float[np.ndarray, "sample"],
-        leverages: Float[np.ndarray, "sample"],
-        groups: Int[np.ndarray, "sample"],
+        cls, concentrations: OfSamples, errors: OfSamples, leverages: OfSamples, groups: Groups
     ) -> "ErrorLaw":
         """Law of errors.
 
@@ -104,13 +104,8 @@ class ErrorLaw:
             of_shape = size @ factors
             return float(of_shape @ shapes.constant), float(of_shape @ shapes.proportional)
 
-        return cls(
-            parts(np.ones_like(END_FACTORS)),
-            parts(END_FACTORS),
-            low,
-            high,
-            max(round(count) - 2, 0),
-        )
+        inside, beyond = parts(np.ones_like(END_FACTORS)), parts(END_FACTORS)
+        return cls(inside, beyond, low, high, max(round(count) - 2, 0))
 
     def quantile(self, level: float = COVERAGE) -> float:
         """t: half width of an interval of a level over the standard deviation."""
@@ -119,9 +114,7 @@ class ErrorLaw:
         return float(stdtrit(self.freedom + 1 / 2, (1 + level) / 2))
 
     def deviations(
-        self,
-        estimates: Float[np.ndarray, "unknown"],
-        leverages: Float[np.ndarray, "unknown"],
+        self, estimates: OfUnknowns, leverages: OfUnknowns
     ) -> Float[np.ndarray, "2 unknown"]:
         """Standard deviations of estimates of concentrations between the levels, and beyond them.
 
@@ -133,11 +126,8 @@ class ErrorLaw:
         return np.sqrt((parts[:, :1] + parts[:, 1:] * estimates**2) * (1 + leverages))
 
     def intervals(
-        self,
-        estimates: Float[np.ndarray, "unknown"],
-        leverages: Float[np.ndarray, "unknown"],
-        level: float = COVERAGE,
-    ) -> Float[np.ndarray, "unknown 2"]:
+        self, estimates: OfUnknowns, leverages: OfUnknowns, level: float = COVERAGE
+    ) -> EndsOfUnknowns:
         """Intervals of a level; infinite without a degree of freedom. Others as of `deviations`."""
         inside, beyond = self.quantile(level) * self.deviations(estimates, leverages)
         beyond *= WIDER_BEYOND
@@ -152,11 +142,11 @@ class ErrorLaw:
 
 
 def intervals_left_out(
-    concentrations: Float[np.ndarray, "sample"],
-    estimates: Float[np.ndarray, "sample"],
-    leverages: Float[np.ndarray, "sample"],
-    groups: Int[np.ndarray, "sample"],
-    folds: Int[np.ndarray, "sample"],
+    concentrations: OfSamples,
+    estimates: OfSamples,
+    leverages: OfSamples,
+    groups: Groups,
+    folds: Groups,
     level: float = COVERAGE,
 ) -> Sets:
     """Intervals of left-out samples, each by the law of the errors of the other folds.
@@ -179,9 +169,7 @@ def intervals_left_out(
 
 
 def is_determined(
-    estimates: Float[np.ndarray, "unknown"],
-    ends: Float[np.ndarray, "unknown 2"],
-    levels: Float[np.ndarray, "level"],
+    estimates: OfUnknowns, ends: EndsOfUnknowns, levels: Float[np.ndarray, "level"]
 ) -> Bool[np.ndarray, "unknown"]:
     """True where estimates show where in the range of the levels a concentration is.
 
@@ -198,7 +186,7 @@ def is_determined(
     return (ends[:, 1] - ends[:, 0] < (high - low) / 2) & (beyond <= high - low)
 
 
-def are_covered(true: Float[np.ndarray, "sample"], sets: Sets) -> Bool[np.ndarray, "sample"]:
+def are_covered(true: OfSamples, sets: Sets) -> Bool[np.ndarray, "sample"]:
     """True where sets contain the true concentrations."""
     pairs = zip(true, sets, strict=True)
     return np.array([any(low <= one <= high for low, high in parts) for one, parts in pairs])

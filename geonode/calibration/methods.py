@@ -41,6 +41,7 @@ Spectra = Float[np.ndarray, "sample wavelength"]
 Unknown = Float[np.ndarray, "unknown wavelength"]
 ByOption = Float[np.ndarray, "unknown option"]
 Folds = Int[np.ndarray, "sample"]
+FitSamples = Callable[[Concentrations, Spectra], Fit]
 
 FEWEST_GROUPS = 6
 """Of samples, from which on preprocessings take part: the errors of fewer cannot weigh ten."""
@@ -185,7 +186,7 @@ class Registered(NamedTuple):
 
     name: str
     """For people."""
-    fit: Callable[[Concentrations, Spectra], Fit] | None = None
+    fit: FitSamples | None = None
     """Fits it to the concentrations of samples and their spectra."""
     components: FindComponents | None = None
     """Finds its components."""
@@ -240,12 +241,7 @@ def keys_for(folds: Folds, *, preprocessed: bool) -> list[str]:
     return [key for key, one in CALIBRATIONS.items() if not (without and one.preprocessing)]
 
 
-def fitted(
-    key: str,
-    concentrations: Concentrations,
-    spectra: Spectra,
-    folds: Folds,
-) -> Fitted:
+def fitted(key: str, concentrations: Concentrations, spectra: Spectra, folds: Folds) -> Fitted:
     """Fit a calibration, and estimate every sample without those of its fold.
 
     A fold without its samples chooses the option by the errors of the other folds, each left out
@@ -280,10 +276,7 @@ the other folds, by fold and option."""
 
 
 def _by_refits(
-    fit: Callable[[Concentrations, Spectra], Fit],
-    concentrations: np.ndarray,
-    spectra: np.ndarray,
-    folds: np.ndarray,
+    fit: FitSamples, concentrations: np.ndarray, spectra: np.ndarray, folds: np.ndarray
 ) -> Tried:
     """Every option of a fit tried."""
     count = int(folds.max()) + 1
@@ -299,10 +292,8 @@ def _by_refits(
     for one in range(count if count > 1 else 0):
         at = folds == one
         of_fold = without(one)
-        estimates[at], leverages[at] = (
-            of_fold.estimates(spectra[at]),
-            of_fold.leverages(spectra[at]),
-        )
+        estimates[at] = of_fold.estimates(spectra[at])
+        leverages[at] = of_fold.leverages(spectra[at])
         for other in range(one if count > 2 and options > 1 else 0):
             of_pair = without(one, other)
             for outer, left in ((one, folds == other), (other, at)):
@@ -322,9 +313,8 @@ def _on_components(
     most = found.estimates.shape[1]
     inner = span**2 * np.nansum((found.inner - targets[:, None]) ** 2, axis=1)
     (rotation,), (sizes,), (slopes,) = scores.fits(targets, [()], method, most).components
-    whole = Linear(
-        len(spectra), mean, scores.centre, scores.of_wavelengths(rotation), sizes, span * slopes
-    )
+    rotation, slopes = scores.of_wavelengths(rotation), span * slopes
+    whole = Linear(len(spectra), mean, scores.centre, rotation, sizes, slopes)
     return whole, mean + span * found.estimates, found.leverages, inner
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import zip_longest
 
 import numpy as np
 import torch
@@ -27,13 +28,7 @@ from geonode.calibration.verdict import NAMES
 from geonode.config import CalibrateParameters
 from geonode.errors import ParameterError
 from geonode.estimation.axis import shifts
-from geonode.estimation.estimates import (
-    AmountsAndEnds,
-    Estimate,
-    Mapping,
-    MapValues,
-    Unknowns,
-)
+from geonode.estimation.estimates import Estimate, Mapping, MapValues, Unknowns
 from geonode.estimation.information import Information
 from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE, UNDETERMINED
 from geonode.estimation.posterior import MISFIT as SMALLEST_P
@@ -144,30 +139,27 @@ class OneSubstance:
         takes_part = len(levels) <= MOST_LEVELS
         return len(own) + (int(folds.max()) + 1) * takes_part
 
-    def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
-        """Concentrations by the chosen method, and the ends of their sets."""
-        middle, ends = self.calibration.estimate(spectra, level=self.level)
-        return middle[:, None], ends[:, None]
-
     def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
         """Estimates by the chosen method, and by geonode if it takes part."""
         geonode = self._by_geonode(spectra, names)
-        estimates = geonode
+        found = geonode
         if self.calibration.law is not None:
-            modes = np.array([estimate.amounts[0] for estimate in geonode]) if geonode else None
+            modes = np.array([one.amounts[0] for one in geonode]) if geonode else None
             amounts, ends = self.calibration.estimate(spectra, modes, self.level)
             each = zip(names, amounts.tolist(), ends.tolist(), strict=True)
-            estimates = [Estimate(name, [at], [[(*parts,)]], True) for name, at, parts in each]
-        errors = self._errors_at(np.array([estimate.amounts[0] for estimate in estimates]))
-        estimates = [
-            replace(estimate, standard_errors=[error])
-            for estimate, error in zip(estimates, errors, strict=True)
-        ]
-        if not geonode:
-            return estimates
+            found = [Estimate(name, [at], [[(*parts,)]], True) for name, at, parts in each]
+        # Infinite beyond the levels, where none is known.
+        errors = np.nan_to_num(
+            self.precision.at(np.array([one.amounts[0] for one in found])), nan=np.inf
+        )
         return [
-            replace(estimate, fits=beside.fits, remark=beside.remark, by_geonode=beside)
-            for estimate, beside in zip(estimates, geonode, strict=True)
+            replace(
+                one,
+                standard_errors=[error],
+                **{"fits": beside.fits, "remark": beside.remark} if beside else {},
+                by_geonode=beside,
+            )
+            for one, beside, error in zip_longest(found, geonode, errors.tolist())
         ]
 
     def _by_geonode(self, spectra: np.ndarray, names: Sequence[str]) -> list[Estimate]:
@@ -235,10 +227,6 @@ class OneSubstance:
     def precision(self) -> PrecisionProfile:
         """Standard error of what estimates over the concentration."""
         return PrecisionProfile.of(self.calibration)
-
-    def _errors_at(self, estimates: Float[np.ndarray, "unknown"]) -> list[float]:
-        """Standard errors of estimates, infinite where none is known."""
-        return np.nan_to_num(self.precision.at(estimates), nan=np.inf).tolist()
 
     @cached_property
     def information(self) -> Information | None:

@@ -51,21 +51,6 @@ def fields_of(kind: Any) -> list[str]:
     return [*getattr(kind, "_fields", ())]
 
 
-def classes_in(kind: Any, known: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
-    """Names of the fields of all classes in a type, or in a dictionary of types, by their name."""
-    known, parts = {} if known is None else known, get_args(kind)
-    if isinstance(kind, dict):
-        parts = (*kind.values(),)
-    elif isabstract(kind):
-        parts = (*kind.__subclasses__(),)
-    elif fields_of(kind) and kind.__name__ not in known:
-        known[kind.__name__], hints = fields_of(kind), get_type_hints(kind)
-        parts = tuple(hints[name] for name in known[kind.__name__])
-    for part in parts:
-        classes_in(part, known)
-    return known
-
-
 def as_stored(value: Any, arrays: Stored, name: str = "") -> Any:
     """A value as JSON, in which finite arrays are named by their place and added to `arrays`."""
 

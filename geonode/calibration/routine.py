@@ -20,6 +20,7 @@ from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile, M, read_unknown
 from geonode.calibration.checks import TWO_SIGMA, Control, Validation, not_independent
 from geonode.calibration.transfer import correction_by
+from geonode.compute.device import CPU
 from geonode.config import CalibrateParameters, SpectraParameters
 from geonode.errors import ParameterError, SpectraError
 from geonode.estimation.axis import aligned, own_values, require_axis
@@ -47,6 +48,9 @@ from geonode.wording import listed, percent, quantity
 OPTIONS = "options"
 WILD = ("*", "?", "[")
 EXCEL = ".xlsx"
+
+Sample = tuple[Path, str]
+"""File of an unknown spectrum, and its name there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,13 +101,11 @@ class Routine:
     """Files that a calibration is used on, read before anything is computed."""
 
     unknowns: dict[Path, Spectra]  # spectra by file
-    controls: dict[str, list[float]]
-    """Known amounts of every substance by name of a spectrum among them, or of its file if that
-    holds no other."""
+    controls: dict[Sample, tuple[str, list[float]]]
+    """Names and known amounts of every substance of the controls among them."""
     validation: Known | None  # samples to judge the calibration by
     standards: Known | None  # samples to correct it by
-    dilutions: dict[str, float]
-    """Factors by which samples were diluted, by name as of `controls`; others were not."""
+    dilutions: dict[Sample, float]  # factors by which they were diluted; others were not
     align: bool  # whether a constant shift of the axis of a file is corrected
     asked: dict[str, Any]  # options that these were read with
     files: dict[Path, str]  # SHA-256 of all files that were read
@@ -165,27 +167,26 @@ class Routine:
             )
         if beside and (here := read_unknown_beside(beside, missing="mask", choices=choices)):
             spectra[beside] = in_quantity(beside, series.labels, here)
-        each = [(path, name, one.names) for path, one in spectra.items() for name in one.names]
-        known_as = [_names(path, name, alone=len(own) == 1) for path, name, own in each]
-        names = {*chain(*known_as)}
-        for name, count in Counter(name for name, _ in known).items():
-            if count > 1:
-                raise ParameterError(OPTIONS, "--control", name, "every name once")
-            if name not in names:
-                expected = f"the name of a spectrum, such as {', '.join(sorted(names)[:3])}"
-                raise ParameterError(OPTIONS, "--control", name, expected)
-        samples = [own for own in known_as if {*dict(known)}.isdisjoint(own)]
+        names = {
+            (path, name): _names(path, name, alone=len(one.names) == 1)
+            for path, one in spectra.items()
+            for name in one.names
+        }
+        checks = _controls_among(names, known)
+        diluted = {sample: own for sample, own in names.items() if sample not in checks}
         if listed_in:
-            require_every(listed_in, factors, samples)
+            require_every(listed_in, factors, diluted.values())
         elif dilution:
-            factors = dict.fromkeys(chain(*samples), factor_of(dilution))
+            factors = dict.fromkeys(chain(*diluted.values()), factor_of(dilution))
+        each = [(sample, name) for sample, own in names.items() for name in own]
+        dilutions = {sample: factors[name] for sample, name in each if name in factors}
         given = asdict(choices).items()
         asked = {key: value for key, value in given if value != getattr(UNCHOSEN, key)}
         every = spectra | {one.file: one.spectra for one in (judge, correct) if one}
         done = {path: one.converted for path, one in every.items() if one.converted}
         asked |= {f"conversion of {path}": said for path, said in done.items()}
         asked |= {"dilution": dilution} if dilution else {}
-        return cls(spectra, dict(known), judge, correct, factors, align, asked, files)
+        return cls(spectra, checks, judge, correct, dilutions, align, asked, files)
 
     def used(self, file: CalibrationFile[M], report: Progress = silent) -> CalibrationFile[M]:
         """A calibration, corrected by the standards, with all estimates.
@@ -202,16 +203,12 @@ class Routine:
             file, used = self._aligned(file)
             return used.used(file, report)
         if self.standards:
-            found = file.estimated(self.standards.file, self.standards.spectra)
+            given, by = self.standards, file.model.on(CPU)
+            found = file.estimated(given.file, given.spectra)
             by_line = np.array([one.amounts[0] for one in found])
-            about = str(self.standards.file), self.standards.spectra.names
-            known, model = self.standards.amounts[:, 0], file.model
-            correction = correction_by(
-                (*about, known, by_line),
-                own_values(file.series, self.standards.spectra),
-                file.series,
-                lambda spectra: model.estimate(spectra)[0][:, 0],
-            )
+            about = str(given.file), given.spectra.names, given.amounts[:, 0], by_line
+            second = own_values(file.series, given.spectra)
+            correction = correction_by(about, second, file.series, lambda one: by(one)[0][0])
             file = replace(file, correction=correction)
         if self.validation:
             found = file.estimated(self.validation.file, self.validation.spectra)
@@ -226,7 +223,10 @@ class Routine:
         controls: list[Control] = []
         for path, spectra in self.unknowns.items():
             name = path.name if same[path.name] == 1 else str(path)
-            found = self._undiluted(path, file.estimated(path, spectra))
+            found = [
+                one.undiluted(self.dilutions.get((path, one.name), 1.0))
+                for one in file.estimated(path, spectra)
+            ]
             file = replace(file, unknowns=[*file.unknowns, (name, found)])
             controls += self._controls(file, path, name, found)
             report(len(spectra.names))
@@ -252,17 +252,16 @@ class Routine:
         """Controls among the estimates of a file, of every substance."""
         spectra, controls = self.unknowns[path], []
         for at, one in enumerate(found):
-            for name in _names(path, one.name, alone=len(found) == 1):
-                if name not in self.controls:
-                    continue
-                alone = replace(spectra, names=[one.name], values=spectra.values[[at]])
-                wide = file.at(TWO_SIGMA).estimated(path, alone)[0].undiluted(one.dilution)
-                controls += [
-                    Control.of(called, _of(name, of), known, one, wide, place)
-                    for place, (of, known) in enumerate(
-                        zip(file.substances, self.controls[name], strict=True)
-                    )
-                ]
+            if (path, one.name) not in self.controls:
+                continue
+            name, amounts = self.controls[path, one.name]
+            alone = replace(spectra, names=[one.name], values=spectra.values[[at]])
+            wide = file.at(TWO_SIGMA).estimated(path, alone)[0].undiluted(one.dilution)
+            each = enumerate(zip(file.substances, amounts, strict=True))
+            controls += [
+                Control.of(called, _of(name, of), known, one, wide, place)
+                for place, (of, known) in each
+            ]
         return controls
 
     def _aligned(self, file: CalibrationFile[M]) -> tuple[CalibrationFile[M], "Routine"]:
@@ -287,15 +286,6 @@ class Routine:
             align=False,
         )
         return replace(file, aligned=said), used
-
-    def _undiluted(self, path: Path, found: list[Estimate]) -> list[Estimate]:
-        """Estimates of a file, of the samples before they were diluted."""
-        factors = [1.0] * len(found)
-        for at, one in enumerate(found):
-            for name in _names(path, one.name, alone=len(found) == 1):
-                factors[at] = self.dilutions.get(name, factors[at])
-        each = zip(found, factors, strict=True)
-        return [one if factor == 1 else one.undiluted(factor) for one, factor in each]
 
 
 UNUSED = Routine({}, {}, None, None, {}, False, {}, {})
@@ -338,6 +328,23 @@ def _names(path: Path, name: str, *, alone: bool) -> list[str]:
 
 def _of(name: str, substance: str) -> str:
     return f"{name}, {substance}" if substance else name
+
+
+def _controls_among(
+    names: dict[Sample, list[str]], known: list[tuple[str, list[float]]]
+) -> dict[Sample, tuple[str, list[float]]]:
+    """Controls by the spectra that have their names."""
+    controls: dict[Sample, tuple[str, list[float]]] = {}
+    for name, amounts in known:
+        found = [sample for sample, own in names.items() if name in own]
+        if not found:
+            such = ", ".join(sorted({*chain(*names.values())})[:3])
+            expected = f"the name of a spectrum, such as {such}"
+            raise ParameterError(OPTIONS, "--control", name, expected)
+        if not controls.keys().isdisjoint(found):
+            raise ParameterError(OPTIONS, "--control", name, "every name once")
+        controls |= dict.fromkeys(found, (name, amounts))
+    return controls
 
 
 def _control(text: str, several: Sequence[str]) -> tuple[str, list[float]]:

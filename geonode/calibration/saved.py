@@ -7,7 +7,6 @@ declare, with arrays of their shapes (`geonode.calibration.packing`), and estima
 """
 
 import json
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import torch
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.one_substance import OneSubstance
-from geonode.calibration.packing import Unpacking, as_stored, classes_in
+from geonode.calibration.packing import Unpacking, as_stored
 from geonode.calibration.several_substances import SeveralSubstances
 from geonode.errors import ArtifactError, CorruptArtifactError, GeonodeError
 from geonode.spectra.arrays import require_size
@@ -26,9 +25,6 @@ from geonode.storage.weights import read_weights, write_weights
 
 CONTENT = {"source": str, "about": dict[str, str], "model": OneSubstance | SeveralSubstances}
 """Declared types of what is stored."""
-
-LAYOUT = f"{zlib.crc32(repr(sorted(classes_in(CONTENT).items())).encode()):08x}"
-"""Checksum of the names of all fields, which a file of other classes does not have."""
 
 DAMAGES = (
     *(ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError),
@@ -46,8 +42,7 @@ def save_calibration(path: Path, file: CalibrationFile[Any]) -> None:
     arrays: dict[str, np.ndarray] = {}
     text = json.dumps(as_stored({name: getattr(file, name) for name in CONTENT}, arrays))
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-    metadata = {"geonode": __version__, "layout": LAYOUT, "calibration": text}
-    write_weights(path, tensors, metadata)
+    write_weights(path, tensors, {"geonode": __version__, "calibration": text})
 
 
 def load_calibration(path: Path | str) -> CalibrationFile[Any]:
@@ -69,12 +64,10 @@ def load_calibration(path: Path | str) -> CalibrationFile[Any]:
         text = metadata["calibration"]
     except (CorruptArtifactError, KeyError) as error:
         raise ArtifactError(_damaged(path)) from error
-    made_by = metadata.get("geonode"), metadata.get("layout")
-    if made_by != (__version__, LAYOUT):
+    if (made_by := metadata.get("geonode")) != __version__:
         raise ArtifactError(
-            f"{path}: found a calibration of geonode {made_by[0]} (layout {made_by[1]}), expected "
-            f"one of this version, {__version__}, which may estimate otherwise; calibrate again, "
-            "or use that version"
+            f"{path}: found a calibration of geonode {made_by}, expected one of this version, "
+            f"{__version__}, which may estimate otherwise; calibrate again, or use that version"
         )
     try:
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}

@@ -14,13 +14,7 @@ from geonode.calibration.intervals import is_determined
 from geonode.compute.device import CPU, moved
 from geonode.config import CalibrateParameters
 from geonode.errors import MixtureError, ParameterError
-from geonode.estimation.estimates import (
-    AmountsAndEnds,
-    Estimate,
-    Mapping,
-    MapValues,
-    Unknowns,
-)
+from geonode.estimation.estimates import Estimate, Mapping, MapValues, Unknowns
 from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE, UNDETERMINED
 from geonode.mixtures.design import Design
 from geonode.mixtures.mixture import NAMES, MixtureCalibration
@@ -78,11 +72,6 @@ class SeveralSubstances:
             return int(Design.of(series.amounts, series.substances).folds.max()) + 1
         except MixtureError:
             return 1
-
-    def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
-        """Amounts of all substances, and the ends of their sets."""
-        estimates = self.calibration.estimate(spectra, self.level)
-        return estimates.amounts, estimates.intervals
 
     def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
         """Estimates of all substances together."""

@@ -25,7 +25,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import stdtrit  # scipy.stats takes 0.3 s to import
 
-from geonode.calibration.checks import Correction, EndsOfSamples, OfSamples, compared
+from geonode.calibration.checks import Correction, EndsOfSamples, Spectra, compared
+from geonode.calibration.intervals import OfSamples
 from geonode.estimation.estimates import Estimate
 from geonode.spectra.series import Series
 from geonode.ties import first_smallest
@@ -41,7 +42,6 @@ SIMPLER = 1.5
 """Times the error of a correction up to which the next simpler one is better: the errors of so few
 are not sure."""
 
-Spectra = Float[np.ndarray, "spectrum wavelength"]
 ByCalibration = Callable[[Spectra], Float[np.ndarray, "spectrum"]]
 
 

@@ -13,11 +13,11 @@ are taken. Those of the best single method are not: it is the best by these same
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
-from geonode.calibration.combination import Combination, errors_of
+from geonode.calibration.combination import ByMethod, Combination, Known, errors_of
 from geonode.calibration.methods import CALIBRATIONS, OF_ONE_WAVELENGTH, ConcentrationScores
 from geonode.spectra.chart import spans_decades
 from geonode.ties import EQUAL, first_smallest
@@ -37,25 +37,20 @@ MENTIONED = 0.1
 """Weight in the combination from which a method is named, the first three at most."""
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(NamedTuple):
     """One method and its errors on left-out levels."""
 
     key: str  # one of `NAMES`
-    estimates: Float[np.ndarray, "level"]  # of every level, with this level left out
+    name: str  # for people
+    estimates: Known  # of every level, with this level left out
     scores: ConcentrationScores  # of these
-
-    @property
-    def name(self) -> str:
-        """Name of the method for people."""
-        return NAMES[self.key]
 
 
 @dataclass(frozen=True)
 class Verdict:
     """Comparison of methods, and the one to use."""
 
-    levels: Float[np.ndarray, "level"]
+    levels: Known
     """The true concentrations."""
     methods: list[Method]
     """Simplest first, the combination last."""
@@ -67,11 +62,7 @@ class Verdict:
     """Of the single methods."""
 
     @classmethod
-    def of(
-        cls,
-        levels: Float[np.ndarray, "level"],
-        estimates: dict[str, Float[np.ndarray, "level"]],
-    ) -> "Verdict":
+    def of(cls, levels: Known, estimates: ByMethod) -> "Verdict":
         """Compare methods.
 
         Args:
@@ -80,8 +71,8 @@ class Verdict:
                 "combined" as of `combined_left_out`.
         """
         methods = [
-            Method(key, estimates[key], ConcentrationScores.of(levels, estimates[key]))
-            for key in NAMES
+            Method(key, name, estimates[key], ConcentrationScores.of(levels, estimates[key]))
+            for key, name in NAMES.items()
             if key in estimates
         ]
         guess = float(np.median(np.abs(_mean_of_others(levels) - levels)))
@@ -110,10 +101,8 @@ class Verdict:
                 return False
         # The mean of the others itself has their errors, but for rounding.
         smaller = method.scores.median_absolute_error < (1 - EQUAL) * self.guess
-        mean = {"guess": _mean_of_others(self.levels)}
-        own, of_guess = (
-            float(errors_of(self.levels, one)[0]) for one in ({"own": method.estimates}, mean)
-        )
+        both = {"own": method.estimates, "guess": _mean_of_others(self.levels)}
+        own, of_guess = errors_of(self.levels, both).tolist()
         return smaller and own < (1 - EQUAL) * of_guess
 
     def beside_best(self, method: Method) -> str:

@@ -17,7 +17,7 @@ from scipy.optimize import minimize_scalar
 
 from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
-from geonode.estimation.estimates import CalibrationModel, Ends
+from geonode.estimation.estimates import CalibrationModel, Ends, Unknowns
 from geonode.estimation.image import Image
 from geonode.reading.headers import axis_kind, unknown_unit
 from geonode.spectra.common_axis import WIDEST_GAP, gap_around, interpolated, is_same, tolerance
@@ -151,9 +151,7 @@ def require_resolution(model: CalibrationModel, axis: Float[np.ndarray, "measure
                 )
 
 
-def shifts(
-    curve: Curve, series: Series, spectra: Float[np.ndarray, "spectrum wavelength"]
-) -> Float[np.ndarray, "spectrum"]:
+def shifts(curve: Curve, series: Series, spectra: Unknowns) -> Float[np.ndarray, "unknown"]:
     """Apparent shift of the axis of every spectrum (axis unit); 0 for none.
 
     A shift of less than half a step of the axis is none.

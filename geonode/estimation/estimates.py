@@ -1,4 +1,4 @@
-"""Estimates of unknown spectra, and what every calibration gives, of one substance or several."""
+"""Estimates of unknown spectra, and what gives them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +14,10 @@ Ends = tuple[float, float]
 """Lowest and highest amount of an interval."""
 
 Unknowns = Float[np.ndarray, "unknown wavelength"]
-AmountsAndEnds = tuple[
-    Float[np.ndarray, "unknown substance"], Float[np.ndarray, "unknown substance 2"]
-]
-"""Spectra; amounts of every substance in them, and the ends of their sets."""
 
 MapValues = tuple[Float[np.ndarray, "layer pixel"], UInt8[np.ndarray, "pixel"]]
-"""Layers and flags of pixels."""
+"""Layers and flags of pixels; the first are the amount of every substance and the ends of its set.
+"""
 
 Mapping = Callable[[Float[np.ndarray, "pixel wavelength"]], MapValues]
 """Function that estimates the complete spectra of pixels."""
@@ -68,6 +65,8 @@ class Estimate:
 
     def undiluted(self, factor: float) -> "Estimate":
         """Estimate of a sample of which the spectrum is that of a dilution by a factor."""
+        if factor == 1:
+            return self
         names = "amounts", "alternatives", "uncorrected", "standard_errors"
         scaled: dict[str, Any] = {
             name: [factor * one for one in getattr(self, name)] for name in names
@@ -98,9 +97,9 @@ class Estimate:
 
 @runtime_checkable
 class CalibrationModel(Protocol):
-    """Calibration that estimates spectra, whatever its algorithm.
+    """What maps need of a calibration; spectra are on the axis of its series, preprocessed as that.
 
-    Spectra are on the axis of its series, and preprocessed as that was.
+    All that `geonode.calibration` needs, of one substance or several, is in its classes.
     """
 
     @property
@@ -108,49 +107,11 @@ class CalibrationModel(Protocol):
         """Spectra of known amounts that it was fitted to."""
 
     @property
-    def level(self) -> float:
-        """Probability that the sets contain the amounts."""
-
-    @property
-    def method(self) -> str:
-        """Name, for people, of what estimates."""
-
-    @property
-    def counted(self) -> str:
-        """Number of levels or samples, in words."""
-
-    @property
-    def sentence(self) -> str:
-        """Sentence on how far off estimates are, and every warning."""
-
-    @property
-    def is_sound(self) -> bool:
-        """True if estimates can be relied on, without any warning."""
-
-    @property
-    def caution(self) -> str:
-        """Part of the verdict that every estimate repeats; empty for nothing."""
-
-    @property
-    def is_usable(self) -> bool:
-        """True if anything can be estimated at all."""
-
-    @property
-    def facts(self) -> list[tuple[str, str]]:
-        """Facts for the record: the method, with its constants or their place."""
-
-    def estimate(self, spectra: Unknowns) -> AmountsAndEnds:
-        """Amounts of every substance, and the ends of their sets."""
+    def layers(self) -> dict[str, tuple[str, str]]:
+        """Unit and description of every map of an image, by name; the flags are one more map."""
 
     def estimates(self, spectra: Unknowns, names: Sequence[str]) -> list[Estimate]:
         """Estimates of spectra by name, with all that is to be reported of each."""
-
-    def range_remark(self, estimate: Estimate) -> str | None:
-        """Remark on an estimate beyond what was calibrated, or below limits; None for others."""
-
-    @property
-    def layers(self) -> dict[str, tuple[str, str]]:
-        """Unit and description of every map of an image, by name; the flags are one more map."""
 
     def on(self, place: torch.device) -> Mapping:
         """Function that estimates the pixels of an image on a device."""

@@ -73,12 +73,8 @@ class Image:
             roles = [role(dim) for dim in names]
             others = [dim for dim, kind in zip(names, roles, strict=True) if kind != "axis"]
             is_table = bool({"concentration", "replicate"} & set(roles))
-            if (
-                len(names) == 3
-                and len(others) == 2
-                and variable.dtype.kind in "fiu"
-                and not is_table
-            ):
+            is_cube = (len(names), len(others)) == (3, 2) and variable.dtype.kind in "fiu"
+            if is_cube and not is_table:
                 images[str(name)] = others[0], others[1], names[roles.index("axis")]
         if not images:
             return None

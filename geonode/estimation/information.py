@@ -47,19 +47,6 @@ class Information:
         return cls(curve.concentrations, curve.scores, law, curve.basis)
 
     @cached_property
-    def _whitened(self) -> Float[np.ndarray, "node direction"]:
-        """S^-1/2 s'."""
-        variances, vectors = np.linalg.eigh(self.covariances)
-        derivatives = np.gradient(self.scores, self.concentrations, axis=0)
-        along = np.einsum("ndk,nd->nk", vectors, derivatives) / np.sqrt(variances)
-        return np.einsum("ndk,nk->nd", vectors, along)
-
-    @property
-    def metric(self) -> Float[np.ndarray, "node"]:
-        """Information g (per squared concentration)."""
-        return np.sum(self._whitened**2, axis=1)
-
-    @cached_property
     def length(self) -> Float[np.ndarray, "node"]:
         """Length of the curve up to every node, the integral of sqrt(g), from chords."""
         chords, law = np.diff(self.scores, axis=0), self.covariances
@@ -81,7 +68,10 @@ class Information:
     @cached_property
     def by_wavelength(self) -> Float[np.ndarray, "node wavelength"]:
         """Part of every wavelength in g; the sum over wavelengths is g."""
-        return (self._whitened @ self.basis) ** 2
+        variances, vectors = np.linalg.eigh(self.covariances)
+        derivatives = np.gradient(self.scores, self.concentrations, axis=0)
+        along = np.einsum("ndk,nd->nk", vectors, derivatives) / np.sqrt(variances)
+        return (np.einsum("ndk,nk->nd", vectors, along) @ self.basis) ** 2
 
     def telling(self, low: float, high: float, count: int = 10) -> Int[np.ndarray, "place"]:
         """Places of the most informative wavelengths from `low` to `high`, the best first.

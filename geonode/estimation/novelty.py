@@ -9,6 +9,9 @@ DEPENDENT = 1e-12
 """Squared part of a row in the dependences among all rows, above which the others span it."""
 
 
+Rows = Float[np.ndarray, "row wavelength"]
+
+
 @dataclass(frozen=True)
 class Novelty:
     """Residuals of training spectra outside the span of the others of their fold."""
@@ -19,7 +22,7 @@ class Novelty:
     spectra: int  # number of training spectra
 
     @classmethod
-    def of(cls, parts: Float[np.ndarray, "training wavelength"]) -> "Novelty":
+    def of(cls, parts: Rows) -> "Novelty":
         """Novelty from the residuals of the training spectra.
 
         The degrees of freedom are the smaller of two estimates, and at least 1: (tr C)^2 / tr C^2,
@@ -38,7 +41,7 @@ class Novelty:
         freedom = min(by_direction, by_size, parts.shape[1])
         return cls(mean, max(1.0, float(freedom)), count)
 
-    def with_noise(self, rows: Float[np.ndarray, "row wavelength"]) -> "Novelty":
+    def with_noise(self, rows: Rows) -> "Novelty":
         """Novelty of spectra with additional noise.
 
         Degrees of freedom by Satterthwaite, Biometrics Bulletin 2 (1946) 110.
@@ -56,9 +59,7 @@ class Novelty:
         return Novelty(square, max(1.0, freedom), self.spectra)
 
 
-def outside_others(
-    rows: Float[np.ndarray, "row wavelength"], tolerance: float
-) -> Float[np.ndarray, "row wavelength"]:
+def outside_others(rows: Rows, tolerance: float) -> Rows:
     """Residual of every row outside of the span of all others, from one decomposition.
 
     The columns of the pseudo-inverse are a dual basis: column i is orthogonal to all rows but i. If

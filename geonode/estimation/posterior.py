@@ -47,6 +47,8 @@ BATCH_ON_CPU, BATCH_ON_DEVICE = 256, 16_384
 
 
 Pairs = list[tuple[float, float]]
+Spectra = Float[np.ndarray, "spectrum wavelength"]
+OfSpectra = Float[np.ndarray, "spectrum"]
 PerSpectrum = Float[Tensor, "spectrum"]
 
 
@@ -54,14 +56,14 @@ PerSpectrum = Float[Tensor, "spectrum"]
 class Estimates:
     """Estimated concentrations of spectra."""
 
-    mode: Float[np.ndarray, "spectrum"]
+    mode: OfSpectra
     """Most likely concentration, between the levels if that is not unlikely."""
-    mean: Float[np.ndarray, "spectrum"]  # of the posterior
+    mean: OfSpectra  # of the posterior
     modes: list[Pairs]
     """Most likely concentration of every interval of the set, with the probability of the
     interval, most probable first."""
     sets: list[Pairs]  # intervals of the set, which is to contain the true concentration
-    p_value: Float[np.ndarray, "spectrum"]
+    p_value: OfSpectra
     """Probability of a misfit at least as large, for a spectrum of the series."""
 
     @classmethod
@@ -100,10 +102,10 @@ class Posteriors(NamedTuple):
 class Summaries(NamedTuple):
     """Summaries of the posteriors of spectra for a map, as arrays; see `Estimates`."""
 
-    mode: Float[np.ndarray, "spectrum"]
-    low: Float[np.ndarray, "spectrum"]  # end of the set
-    high: Float[np.ndarray, "spectrum"]
-    p_value: Float[np.ndarray, "spectrum"]
+    mode: OfSpectra
+    low: OfSpectra  # end of the set
+    high: OfSpectra
+    p_value: OfSpectra
     disconnected: Bool[np.ndarray, "spectrum"]  # true if the 90% set is more than one interval
 
 
@@ -132,22 +134,17 @@ class Law:
         directions = curve.scores.shape[1]
         self._effective = min(DIRECTIONS, directions)
         of_errors = self._effective / directions * curve.covariances.log_determinant
+        parts = curve.log_prior - of_errors / 2, curve.pedestal, curve.basis
         self._constant, self._pedestal, self._basis, self._concentrations, self._edges = (
             on_device(part, place, torch.float64)
-            for part in (
-                curve.log_prior - of_errors / 2,
-                curve.pedestal,
-                curve.basis,
-                curve.concentrations,
-                curve.edges,
-            )
+            for part in (*parts, curve.concentrations, curve.edges)
         )
         self._inside, self._tested = (
             torch.from_numpy(part).to(place) for part in (curve.inside, curve.tested)
         )
         self._distances = Distances(curve.covariances, curve.scores, place)
 
-    def posteriors(self, spectra: Float[np.ndarray, "spectrum wavelength"]) -> Posteriors:
+    def posteriors(self, spectra: Spectra) -> Posteriors:
         """Posteriors of spectra.
 
         Raises:
@@ -175,7 +172,7 @@ class Law:
         logarithm = tail.mul_(-(FREEDOM + self._effective) / 2).add_(self._constant)
         return Posteriors(torch.softmax(logarithm, dim=1), nearest, residual)
 
-    def summaries(self, spectra: Float[np.ndarray, "spectrum wavelength"]) -> Summaries:
+    def summaries(self, spectra: Spectra) -> Summaries:
         """Summaries of the posteriors of any number of spectra.
 
         Raises:
@@ -302,9 +299,7 @@ class Law:
         is_edge = (others == nodes) | (self._inside[nodes] != self._inside[others])
         return torch.where(is_edge, edge, between)
 
-    def p_values(
-        self, nearest: Float[np.ndarray, "spectrum"], residual: Float[np.ndarray, "spectrum"]
-    ) -> Float[np.ndarray, "spectrum"]:
+    def p_values(self, nearest: OfSpectra, residual: OfSpectra) -> OfSpectra:
         """Combined p-values of distances from the curve and residuals in other directions."""
         curve, novelty, tiny = self.curve, self.curve.novelty, np.finfo(float).tiny
         # F of 2 degrees of freedom, and chi-squared of 4, have tails in closed form.
@@ -329,20 +324,7 @@ def mass_of_level(mass: Float[np.ndarray, "*node"], level: float) -> Float[np.nd
     return 1 - (1 - mass) ** ((np.log(1 - level) / np.log(1 - COVERAGE)) ** TAIL)
 
 
-def posterior(
-    curve: Curve, spectra: Float[np.ndarray, "spectrum wavelength"]
-) -> Float[np.ndarray, "spectrum node"]:
-    """Posterior probability of every node of a curve.
-
-    Raises:
-        SpectraError: a spectrum is not finite, or has other wavelengths than the curve.
-    """
-    return Law(curve).posteriors(spectra).probability.numpy()
-
-
-def estimate(
-    curve: Curve, spectra: Float[np.ndarray, "spectrum wavelength"], level: float = COVERAGE
-) -> Estimates:
+def estimate(curve: Curve, spectra: Spectra, level: float = COVERAGE) -> Estimates:
     """Estimate the concentrations of spectra; working memory does not grow with their number.
 
     Args:

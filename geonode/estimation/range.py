@@ -25,19 +25,22 @@ LOWEST = 1 / 30  # begin of the logarithmic scale, relative to the lowest positi
 REFINED = 16  # cells between two knots, over which sqrt(g) is interpolated and integrated
 CURVE_NODES = 1025
 
+Levels = Float[np.ndarray, "level"]
+Knots = Float[np.ndarray, "knot"]
+
 
 class Nodes(NamedTuple):
     """Concentrations of the predictions and of the posterior."""
 
-    knots: Float[np.ndarray, "knot"]
+    knots: Knots
     """Concentrations of the predictions; the curve between them is interpolated."""
-    shares: Float[np.ndarray, "knot"]  # share of the arc length up to every knot, from 0 to 1
+    shares: Knots  # share of the arc length up to every knot, from 0 to 1
     fine: Float[np.ndarray, "fine"]  # nodes of the posterior, evenly spaced on the arc length
     edges: Float[np.ndarray, "edge"]  # edges of the cells about the nodes
     log_prior: Float[np.ndarray, "fine"]  # log prior probability of the cells, up to a constant
 
 
-def believable_range(levels: Float[np.ndarray, "level"]) -> tuple[float, float]:
+def believable_range(levels: Levels) -> tuple[float, float]:
     """Range of concentrations to consider, by the larger of a linear and a logarithmic step.
 
     Half of the span of the levels is a step too: neighbours may be close where others are far
@@ -59,7 +62,7 @@ def believable_range(levels: Float[np.ndarray, "level"]) -> tuple[float, float]:
     return low if low > _lowest_on_logarithm(levels) else 0.0, high
 
 
-def knots_over_range(levels: Float[np.ndarray, "level"]) -> Float[np.ndarray, "knot"]:
+def knots_over_range(levels: Levels) -> Knots:
     """Knots over the believable range, evenly spaced on the sum of three scales.
 
     These are a linear and a logarithmic scale and that of the rank among the levels. So knots are
@@ -85,11 +88,7 @@ def _lowest_on_logarithm(levels: np.ndarray) -> float:
     return float(levels[levels > 0].min() * LOWEST)
 
 
-def nodes_on_metric(
-    levels: Float[np.ndarray, "level"],
-    knots: Float[np.ndarray, "knot"],
-    sqrt_metric: Float[np.ndarray, "knot"],
-) -> Nodes:
+def nodes_on_metric(levels: Levels, knots: Knots, sqrt_metric: Knots) -> Nodes:
     """Nodes evenly spaced on the arc length of a metric.
 
     Args:

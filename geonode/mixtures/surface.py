@@ -57,6 +57,9 @@ IN_CACHE, ON_DEVICE = 150_000, 100_000_000
 """Numbers of a batch of points: on a CPU they stay in its cache, a GPU is filled."""
 
 
+Points = Float[Tensor, "point substance"]
+
+
 class Smoother(NamedTuple):
     """One smoother: chart and length of every substance, and noise over the kernel's variance."""
 
@@ -123,12 +126,12 @@ class Smoothers:
         low, _, high = self.ends.T
         return 2 * (amounts - low) / (high - low) - 1
 
-    def own(self, amounts: Float[Tensor, "point substance"]) -> Float[Tensor, "point"]:
+    def own(self, amounts: Points) -> Float[Tensor, "point"]:
         """Kernels of points with themselves."""
         return 1 + TREND * (1 + self._scaled(amounts).square().sum(1))
 
     def kernels(
-        self, amounts: Float[Tensor, "point substance"], with_slopes: bool = False
+        self, amounts: Points, with_slopes: bool = False
     ) -> tuple[
         Float[Tensor, "smoother point composition"],
         Float[Tensor, "point substance smoother composition"] | None,
@@ -152,9 +155,7 @@ class Smoothers:
         of_charts, _, length = self._scales
         return self._on_charts(2 * slopes(of_charts, amounts.T) / length)
 
-    def own_slopes(
-        self, amounts: Float[Tensor, "point substance"]
-    ) -> Float[Tensor, "point substance smoother"]:
+    def own_slopes(self, amounts: Points) -> Float[Tensor, "point substance smoother"]:
         """Derivatives of kernels by both amounts, d2 k(c, c') / dc dc', where they are the same."""
         low, _, high = self.ends.T
         of_trend = TREND * (2 / (high - low)).square()
@@ -199,9 +200,7 @@ class Surface:
         sizes = 1 / variances.mean(1)
         relative = (weights * sizes) @ variances
         residuals = left_out[which] + within
-        return cls(
-            smoothers, weights, which, dual, within, residuals, relative, sizes
-        )  # fmt: skip
+        return cls(smoothers, weights, which, dual, within, residuals, relative, sizes)
 
     def residuals_without(self) -> Float[Tensor, "composition sample score"]:
         """Residuals of the samples without a further composition, the first dimension."""
@@ -215,7 +214,7 @@ class Surface:
         return found + self.within
 
     def at(
-        self, amounts: Float[Tensor, "point substance"]
+        self, amounts: Points
     ) -> tuple[
         Float[Tensor, "point score"],
         Float[Tensor, "point score substance"],
@@ -239,9 +238,7 @@ class Surface:
         variance = (self.smoothers.own(amounts) - explained).clamp(min=0) + noise
         return scores, derivatives, (self.weights * self.sizes) @ variance
 
-    def slope_variances(
-        self, amounts: Float[Tensor, "point substance"]
-    ) -> Float[Tensor, "point substance"]:
+    def slope_variances(self, amounts: Points) -> Points:
         """Relative variances of the derivatives of the scores, as that of the scores in `at`."""
         _, derived = self.smoothers.kernels(amounts, with_slopes=True)
         assert derived is not None

@@ -92,11 +92,6 @@ def test_sizes_of_which_powers_vanish_or_overflow_are_refused(factor, said, of_l
             Calibration.fit(SPECTRA, LEVELS).estimate(scaled[0])
 
 
-def test_no_sample_is_one_line():
-    with pytest.raises(SpectraError, match=r"found an array of float64 and shape \(0,\), expected"):
-        Calibration.fit(np.zeros((0, 21)), np.zeros(0))
-
-
 @pytest.mark.parametrize(
     ("spectra", "said"), [(np.zeros((6, 21)), "zero"), (SPECTRA[[1] * 6], "same")]
 )

@@ -117,14 +117,6 @@ def test_it_is_pls_where_other_substances_vary_and_its_intervals_hold():
         found.estimate(spectra)
 
 
-def test_a_method_may_be_given():
-    spectra, amounts = mixture(12)
-    found = ConcentrationRegressor(method="straight_line").fit(spectra, amounts)
-    place = int(np.abs((amounts - amounts.mean()) @ spectra).argmax())
-    slope, constant = np.polyfit(amounts, spectra[:, place], 1)
-    np.testing.assert_allclose(found.predict(spectra), (spectra[:, place] - constant) / slope)
-
-
 def test_where_two_concentrations_look_alike_sets_have_both():
     """Of a signal that rises and falls no method estimates a level that is left out."""
     levels = np.array([0.0, 10.0, 20.0, 40.0, 50.0, 60.0])
@@ -177,19 +169,3 @@ def test_a_level_that_is_none_is_refused_before_and_after_the_fit(level):
     for use in (lambda: found.predict(X), lambda: found.estimate(X), lambda: found.fit(X, Y)):
         with pytest.raises(ParameterError, match="level: found"):
             use()
-
-
-def test_samples_may_come_in_any_order():
-    order = np.random.default_rng(4).permutation(len(Y))
-    one, other = (
-        ConcentrationRegressor().fit(X[some], Y[some]).calibration_
-        for some in (np.arange(len(Y)), order)
-    )
-    for key in ("geonode", "pls"):
-        sorted_, shuffled = (found.verdict.by_key(key).estimates for found in (one, other))
-        np.testing.assert_allclose(shuffled, sorted_[order], rtol=1e-6)
-    np.testing.assert_allclose(
-        [parts[0] for parts in other.sets["geonode"]],
-        [one.sets["geonode"][place][0] for place in order],
-        rtol=1e-6,
-    )

@@ -183,16 +183,13 @@ def test_a_blank_has_the_weight_of_the_lowest_positive_level():
     np.testing.assert_allclose(line(found.estimates(np.array([[1.5]]))), 1.5)
 
 
-def test_concentrations_are_read_at_the_steepest_wavelength_or_are_the_mean_level():
+@pytest.mark.parametrize("name", ["straight_line", "line_over_c2", "quadratic"])
+def test_lines_are_read_at_the_steepest_wavelength_or_give_the_mean_level(name):
     spectra = 0.2 + np.outer(LEVELS, BAND) + 1e-3 * np.outer(LEVELS**2, OTHER)
-    found = fit("straight_line", LEVELS, spectra)
     place = int(np.abs(np.polyfit(LEVELS, spectra, 1)[0]).argmax())
-    assert found.fit.place == place
-    slope, constant = np.polyfit(LEVELS, spectra[:, place], 1)
-    np.testing.assert_allclose(found.estimates(spectra), (spectra[:, place] - constant) / slope)
+    assert fit(name, LEVELS, spectra).fit.place == place
     even = np.full((8, 40), 1 / 3)
-    for name in ("straight_line", "line_over_c2", "quadratic"):
-        np.testing.assert_allclose(fit(name, LEVELS, even).estimates(spectra), LEVELS.mean())
+    np.testing.assert_allclose(fit(name, LEVELS, even).estimates(spectra), LEVELS.mean())
 
 
 @pytest.mark.parametrize("bend", [-0.02, 0.05])

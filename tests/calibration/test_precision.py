@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from geonode.calibration.checks import known_already
+from geonode.calibration.checks import not_independent
 from geonode.calibration.fit import Calibration
 from geonode.calibration.precision import (
     EXPECTED,
@@ -79,5 +79,6 @@ def test_the_profile_of_other_methods_is_their_law_of_errors(method, share, tole
 def test_spectra_of_the_calibration_are_found_among_others():
     scans = np.concatenate(beer.scans())
     others = np.stack([scans[3], scans[3] * (1 + 1e-13), scans[3] * (1 + 1e-9), scans[1] + 0.01])
-    assert known_already(["a", "b", "c", "d"], others, scans) == ["a", "b"]
-    assert known_already(["zero"], 0 * scans[:1], scans) == []
+    said = not_independent("f", ["a", "b", "c", "d"], others, scans, "calibrated")
+    assert said.startswith("f: calibrated with a and b too, ")
+    assert not not_independent("f", ["zero"], 0 * scans[:1], scans, "calibrated")

@@ -1,4 +1,4 @@
-"""Curves and models whose predictions are a formula."""
+"""Curves whose predictions are a formula."""
 
 import numpy as np
 
@@ -6,15 +6,7 @@ from geonode.estimation.covariances import Covariances
 from geonode.estimation.curve import Curve
 from geonode.estimation.novelty import Novelty
 from geonode.estimation.range import CURVE_NODES
-from geonode.geometry.learned import LearnedMetrics
-from geonode.geometry.metric import SIZES
-from geonode.geometry.perceptron import Perceptron
-from geonode.learning.blend import Blend
 from geonode.learning.folds import leave_one_out
-from geonode.learning.posterior_decoder import PosteriorDecoders
-from geonode.posterior.prior import packaged_prior
-from geonode.prediction.model import SpectralModel
-from tests.factory import series_of
 
 W = np.linspace(0, 1, 40)
 LEVELS = [0.0, 10.0, 20.0, 30.0, 40.0, 60.0]
@@ -44,15 +36,6 @@ def noise(count, size, seed=0):
 def whole(series):
     """The fold that leaves nothing out."""
     return leave_one_out(len(series.concentrations))[-1]
-
-
-def learned(levels, signal):
-    """The model of a posterior over metrics."""
-    series, count = series_of(levels, signal), len(levels)
-    decoders = {"posterior": PosteriorDecoders(packaged_prior())}
-    blend = Blend(decoders, np.ones((count + 1, 1)), None, np.arange(2))
-    network = Perceptron.initial(SIZES, [(0,)] * (count + 1))
-    return SpectralModel(series, LearnedMetrics(network, [series.chart] * (count + 1)), blend)
 
 
 def curve_by(formula, covariance, masses=(0.9, 0.9), offset=False):

@@ -7,7 +7,7 @@ from geonode.estimation.curve import EVEN_SHARE, EXPECTED, OTHERWISE, SCALE_DEVI
 from geonode.estimation.novelty import Novelty
 from geonode.estimation.pedestal import Pedestal
 from geonode.estimation.posterior import estimate
-from geonode.estimation.range import CURVE_NODES, knots_over_range
+from geonode.estimation.range import knots_over_range
 from geonode.learning.folds import leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import PRIOR_WAVELENGTHS, packaged_prior
@@ -32,7 +32,7 @@ def projector(spectra, constant=True):
 
 def test_directions_are_those_of_the_training_spectra_and_a_constant():
     exact = series_of(LEVELS, straight(LEVELS))
-    curve = Curve.of(exact, whole(exact))
+    curve = Curve.of(exact)
     assert curve.basis.shape == (2, len(W))  # the peak and the constant
     np.testing.assert_allclose(curve.basis @ curve.basis.T, np.eye(2), atol=1e-12)
     np.testing.assert_allclose(curve.basis.T @ curve.basis, projector(exact.signal), atol=1e-9)
@@ -77,25 +77,6 @@ def test_covariances_are_of_the_posterior_and_of_the_residuals(offset, scale):
     np.testing.assert_allclose(curve.covariances.terms[node], terms, rtol=1e-9, atol=1e-12)
 
 
-def test_large_residuals_in_a_direction_make_that_direction_count_less():
-    generator, bands = np.random.default_rng(3), np.exp(-(((W - 0.8) / 0.05) ** 2))
-    levels = np.linspace(0, 60, 9)
-    disturbed = straight(levels) + 0.05 * generator.normal(size=(9, 1)) * bands
-    curves = [
-        Curve.of(one, whole(one))
-        for one in (
-            series_of(levels, straight(levels) + noise(9, 1e-3)),
-            series_of(levels, disturbed),
-        )
-    ]
-    shares = []
-    for curve in curves:
-        covariance = curve.covariances.matrices[CURVE_NODES // 2]
-        direction = curve.basis @ bands / np.linalg.norm(bands)
-        shares.append(direction @ covariance @ direction / np.trace(covariance))
-    assert shares[1] > 2 * shares[0]
-
-
 # novelty
 
 
@@ -112,9 +93,9 @@ def test_the_freedom_of_simulated_parts_is_their_number_of_directions(directions
 def test_novelty_is_what_the_others_do_not_have():
     """Of a curve that all lies in two directions, none; of noise, that of each spectrum."""
     exact = series_of(LEVELS, straight(LEVELS))
-    assert Curve.of(exact, whole(exact)).novelty.square < 1e-20
+    assert Curve.of(exact).novelty.square < 1e-20
     noisy = series_of(LEVELS, straight(LEVELS) + noise(6, 0.01, seed=3))
-    found, constant = Curve.of(noisy, whole(noisy)).novelty, Pedestal.of(noisy.signal).differ[None]
+    found, constant = Curve.of(noisy).novelty, Pedestal.of(noisy.signal).differ[None]
     apart = [
         np.sum((row - row @ np.linalg.pinv(others) @ others) ** 2)
         for k, row in enumerate(above(noisy).signal)
@@ -134,7 +115,7 @@ def test_the_covariance_of_a_scan_is_that_of_a_mean_and_the_excess():
     scans = scans + 0.02 * generator.normal(size=(6, 6, len(W)))
     series = series_of(LEVELS, scans.mean(axis=1))
     series = replace(series, replicates=Replicates.of(list(scans)))
-    mean, scan = (Curve.of(series, whole(series), one_scan=one) for one in (False, True))
+    mean, scan = (Curve.of(series, one_scan=one) for one in (False, True))
     rows = series.replicates.excess(np.arange(6)) @ mean.basis.T
     constant, proportional = series.replicates.growth(np.arange(6), series.concentrations)
     knots = knots_over_range(series.concentrations)
@@ -161,7 +142,7 @@ def test_sets_hold_in_every_third_where_errors_grow_with_the_concentration():
         series = replace(series, replicates=Replicates.of(of_levels))
         truths = generator.uniform(0, 60, 45)
         spectra = np.concatenate([scans(truth, 1) for truth in truths])
-        found = estimate(Curve.of(series, whole(series), one_scan=True), spectra)
+        found = estimate(Curve.of(series, one_scan=True), spectra)
         for truth, intervals in zip(truths, found.sets, strict=True):
             thirds[min(int(truth // 20), 2)].append(holds(intervals, truth))
     for held in thirds.values():

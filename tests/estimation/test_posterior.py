@@ -12,10 +12,14 @@ from geonode.errors import SpectraError
 from geonode.estimation import posterior as module
 from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH
 from geonode.estimation.novelty import Novelty
-from geonode.estimation.posterior import EVIDENCE, Law, estimate, posterior
+from geonode.estimation.posterior import EVIDENCE, Law, estimate
 from tests.estimation.known import W, bent, curve_by, holds, noise, straight
 
 ROWS = noise(40, 0.01)
+
+
+def posterior(curve, spectra):
+    return Law(curve).posteriors(spectra).probability.numpy()
 
 
 def log_likelihood(curve, spectrum, node):

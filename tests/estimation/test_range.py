@@ -11,15 +11,14 @@ from geonode.estimation.range import (
     knots_over_range,
     nodes_on_metric,
 )
-from tests.estimation.known import LEVELS, whole
+from tests.estimation.known import LEVELS
 from tests.factory import series_of
 
 LOW_AND_HIGH = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
 
 
 def curve_of(levels, signal):
-    series = series_of(levels, signal)
-    return Curve.of(series, whole(series))
+    return Curve.of(series_of(levels, signal))
 
 
 @pytest.mark.parametrize(

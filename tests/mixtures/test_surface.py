@@ -165,10 +165,3 @@ def test_variances_of_derivatives_are_those_of_finite_differences(surface):
             left = whole[count:, count:] - across.T @ np.linalg.solve(known, across)
             expected += weight * size * ([-1, 1] @ left @ [-1, 1]) / 0.04**2
         assert float(found[place]) == pytest.approx(expected, rel=1e-2)
-
-
-def test_a_bent_response_is_predicted_between_the_samples():
-    known, at = beer.amounts(40, 2), beer.amounts(20, 2, seed=5) * 0.8 + 1
-    scores = [np.c_[np.sin(one[:, 0] / 4) * one[:, 1], one[:, 1] ** 2] for one in (known, at)]
-    surface = Surface.of(Design.of(known), torch.from_numpy(scores[0]))
-    np.testing.assert_allclose(surface.at(torch.from_numpy(at))[0], scores[1], atol=0.1)
