@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import level, wavelength
+from geonode.reading.headers import is_value
 from geonode.reading.layouts.table_place import FIRST_ROWS, Place, grid_of
+from geonode.reading.refusals import require_at_most
 from geonode.reading.sheet import (
     LONGEST_NAME,
     MOST_COLUMNS,
@@ -27,7 +28,6 @@ from geonode.reading.sheet import (
     Decimal,
     Row,
     Understood,
-    require_at_most,
     to_number,
 )
 from geonode.spectra.arrays import require_values
@@ -168,14 +168,8 @@ def _marked(cells: list[str]) -> Iterator[str]:
         if ("," in text or "." in text) and len(text) <= LONGEST_NAME:
             if _WITH_MARKS.fullmatch(text):
                 yield text
-            elif _is_named_number(text):
+            elif is_value(text.replace(",", ".", 1)):
                 yield text[: len(text) - len(text.lstrip("+-0123456789.,"))]
-
-
-def _is_named_number(text: str) -> bool:
-    """True where a text is a level or a wavelength, with a decimal point or comma."""
-    changed = text.replace(",", ".", 1)
-    return text[0] in "+-0123456789.," and bool(level(changed) or wavelength(changed))
 
 
 def _refuse_groups(rows: list[list[str]]) -> None:

@@ -13,25 +13,16 @@ spectra are called 1, 2, 3, as samples.
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
-from geonode.errors import ArtifactError, SpectraError
+from geonode.errors import SpectraError
 from geonode.reading.headers import UNITS, Role, axis_header, is_marked_amount, role
-from geonode.reading.sheet import (
-    LARGEST_BINARY,
-    MOST_COLUMNS,
-    Labels,
-    Sheet,
-    Understood,
-    is_one_way,
-    require_at_most,
-)
+from geonode.reading.refusals import LARGEST_BINARY, errors_explained, require_at_most
+from geonode.reading.sheet import MOST_COLUMNS, Labels, Sheet, Understood, is_one_way
 from geonode.spectra.arrays import MOST_VALUES, require_values
 from geonode.spectra.table import shortest
 from geonode.storage.seal import require_file
@@ -63,7 +54,7 @@ def read_zarr(path: Path) -> Sheet:
 
     if not path.is_dir():
         raise SpectraError("found no such folder, expected a Zarr store")
-    with errors_explained():
+    with errors_explained("labelled arrays"):
         require_own_files(path)
         require_plain(path, 8 * MOST_VALUES, MOST_CHUNKS)
         with xarray.open_zarr(path, decode_times=False, chunks=None, consolidated=False) as data:
@@ -82,7 +73,7 @@ def read_netcdf(path: Path) -> Sheet:
     import xarray  # noqa: PLC0415 - few files need it
 
     # A file is opened here, so that it is closed whatever a library raises.
-    with path.open("rb") as file, errors_explained():
+    with path.open("rb") as file, errors_explained("labelled arrays"):
         if path.stat().st_size > LARGEST_NETCDF:
             raise SpectraError(
                 f"found more than {LARGEST_NETCDF} bytes, expected at most that, as they are read "
@@ -114,25 +105,6 @@ def _require_few_values(file: BinaryIO) -> None:
             'found NetCDF 4, which needs more packages: pip install "geonode-spectra[netcdf]"'
         ) from error
     file.seek(0)
-
-
-@contextmanager
-def errors_explained(what: str = "labelled arrays") -> Iterator[None]:
-    """Turn whatever the libraries raise into a SpectraError, which calls the file so."""
-    try:
-        yield
-    except SpectraError:
-        raise
-    except ArtifactError as error:
-        raise SpectraError(str(error)) from error
-    except MemoryError as error:
-        raise SpectraError(
-            "found arrays that do not fit into memory, expected at most "
-            f"{MOST_VALUES} values; write those of spectra alone"
-        ) from error
-    except Exception as error:  # damaged parts raise anything
-        reason = " ".join(repr(error).split())
-        raise SpectraError(f"found no {what} that can be read ({reason:.80})") from error
 
 
 def sheet_of_arrays(data: Any, kind: str) -> Sheet:

@@ -4,6 +4,11 @@ Headers decide. A table whose first header names a spectral axis has one column 
 whose first headers are about samples has one row a spectrum. A table of bare numbers is only read
 if one of its two sides is too long for the levels of a series. Where nothing decides, the error
 names what each layout lacks.
+
+A layout is a class with a `name` for people, `fit` (whether a table is laid out so, and why or why
+not), and `long`: values by spectrum and wavelength of one that is, and all texts about the spectra.
+They are grouped by spectrum: a damaged axis of a wide table has to be seen before values are sorted
+by it, and one row a value would need three times the memory.
 """
 
 import re
@@ -11,11 +16,10 @@ from collections import defaultdict
 from dataclasses import replace
 
 from geonode.errors import SpectraError
+from geonode.reading.amounts import Asked, named_spectra
 from geonode.reading.headers import UNITS, is_marked_amount, labelled_level, level, role
-from geonode.reading.layouts.columns import OneColumn, OneSpectrum
-from geonode.reading.layouts.layout import Asked, named_spectra
+from geonode.reading.layouts.columns import OneColumn, OneSpectrum, TwoColumnsEach
 from geonode.reading.layouts.long import OneRowAValue
-from geonode.reading.layouts.pairs import TwoColumnsEach
 from geonode.reading.layouts.rows import (
     FEWEST_EVEN,
     OneRow,

@@ -109,7 +109,7 @@ def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:
 
 def _is_number(cell: str) -> bool:
     """True where a cell is a number with a decimal point or comma."""
-    return to_number(cell) is not None or to_number(cell, ",") is not None
+    return to_number(cell, None) is not None
 
 
 def _ends_of(kinds: Sequence[Kind]) -> tuple[int, int, int] | None:
