@@ -223,7 +223,7 @@ CLAIMS = {
     ),
     "a row of cells": (
         workbook({SHEET: HEAD + b"<row>" + b"<c/>" * 3 * 10**6 + b"</row>" + TAIL}),
-        "a workbook that does not fit into memory",
+        "more than fits into memory .workbook.",
     ),
     "a member of 2 MB": (
         workbook({"xl/styles.xml": b"<a>" + b" " * 2**21}),

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import (
@@ -22,6 +23,7 @@ from geonode.reading.sheet import (
     Cells,
     Labels,
     Sheet,
+    Understood,
     plain_name,
     same_name,
     to_number,
@@ -40,13 +42,28 @@ class Asked:
     """Name of a spectrum to which the table gives none."""
 
 
-def named_spectra(table: Sheet, asked: Asked) -> Sheet:
+def named_spectra(
+    labels: Sequence[Labels],
+    asked: Asked,
+    understood: Understood,
+    *,
+    columns: bool = False,
+    of_samples: bool = False,
+    **spectra: Any,
+) -> Sheet:
     """Spectra of a layout with their names, and those of a series with their amounts.
 
     Names are what a header calls so, or texts; without any, the first labels are.
+
+    Args:
+        labels: all texts about the spectra.
+        asked: what they are read for.
+        understood: reading of the file.
+        columns: whether the names are headers of columns.
+        of_samples: whether they are known to be names of samples.
+        spectra: axis and values, as of `Sheet`.
     """
-    labels = table.amounts
-    amounts = {} if table.columns else amounts_of(labels)
+    amounts = {} if columns else amounts_of(labels)
     sure = [at for at, one in amounts.items() if one.is_sure]
     by_name = not (sure and asked.series)
     roles = [role(one.header) for one in labels]
@@ -65,14 +82,15 @@ def named_spectra(table: Sheet, asked: Asked) -> Sheet:
         others.append(names.header)  # as the amount takes its place
     is_about = role(names.header) not in (None, "concentration")
     skipped = (f"columns {', '.join(others)}",) if others else ()
-    return replace(
-        table,
-        names=with_scan_marks(cells) if by_name and asked.series and not table.columns else cells,
+    return Sheet(
+        names=with_scan_marks(cells) if by_name and asked.series and not columns else cells,
         name_places=names.places,
-        understood=table.understood.also(skipped=skipped),
-        of_samples=table.of_samples or (is_about and not table.columns),
+        understood=understood.also(skipped=skipped),
+        of_samples=of_samples or (is_about and not columns),
         concentration_unit=concentration_header(names.header)[1] if by_name else None,
+        columns=columns,
         amounts=tuple(amounts.values()) if asked.series else (),
+        **spectra,
     )
 
 

@@ -50,7 +50,7 @@ def errors_explained(what: str, way_out: str = "") -> Iterator[None]:
         raise SpectraError(str(error)) from error
     except MemoryError as error:
         raise SpectraError(
-            f"found a {what} that does not fit into memory, expected at most {MOST_VALUES} values; "
+            f"found more than fits into memory ({what}), expected at most {MOST_VALUES} values; "
             "write those of spectra alone"
         ) from error
     except Exception as error:

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -118,8 +118,7 @@ class Sheet:
     columns: bool = False
     """True where the names are headers of columns."""
     amounts: tuple[Labels, ...] = ()
-    """Of the substances beside the spectra, of which none is in the names; all texts about the
-    spectra as long as their layout alone is known."""
+    """Of the substances beside the spectra, of which none is in the names."""
     unknown: "Sheet | None" = None
     """Spectra of the file of which no amount is known, by their own names."""
 
@@ -129,12 +128,6 @@ class Sheet:
         _require_order(self.axis, self.axis_places)
         require_size(self.axis)
         require_size(self.values)
-
-    @classmethod
-    def labelled(cls, labels: Sequence[Labels], **about: Any) -> "Sheet":
-        """Spectra called by the first of some labels, with all of them beside."""
-        first = labels[0]
-        return cls(names=first.cells, name_places=first.places, amounts=tuple(labels), **about)
 
     @property
     def sure_amounts(self) -> list[Labels]:

@@ -66,7 +66,8 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Cells:
     first = lines[:_FIRST_LINES]
     delimiter = _delimiter(first, clear=True, of_names=of_names) or _delimiter(lines) or ","
     rows = _rows_of_lines(lines, delimiter)
-    cells = [row for _, row in Place.of(rows, delimiter, of_names=of_names).table]
+    place = Place.of(rows, delimiter, of_names=of_names)
+    cells = [row for _, row in place.table]
     decimal = _decimal_mark(cells, delimiter)
     if delimiter != ",":
         _refuse_groups(cells)
@@ -79,9 +80,7 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Cells:
     remarks = _rows_of_lines(
         [(number, line.lstrip("# \t")) for number, line in comments], delimiter
     )
-    return grid_of(
-        rows, decimal, about, even=True, comments=remarks, mark=delimiter, of_names=of_names
-    )
+    return grid_of(rows, place, decimal, about, even=True, comments=remarks, mark=delimiter)
 
 
 def _rows_of_lines(lines: Iterable[tuple[int, str]], delimiter: str) -> list[Row]:

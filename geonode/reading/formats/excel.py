@@ -25,6 +25,7 @@ from geonode.reading.headers import (
     wavelength,
 )
 from geonode.reading.layouts.table_place import (
+    Place,
     filled_columns,
     grid_of,
     trimmed,
@@ -105,7 +106,8 @@ def _opened(path: Path) -> Iterator[tuple[Any, list[Any]]]:
     """A workbook, and its sheets that have cells."""
     from openpyxl.reader.excel import ExcelReader  # noqa: PLC0415 - only for workbooks
 
-    with path.open("rb") as file, errors_explained("workbook", "; save it anew, or as .csv"):
+    way_out = ", expected one as Excel writes it; save it anew, or as .csv"
+    with path.open("rb") as file, errors_explained("workbook", way_out):
         _require_small(file)
         reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
         reader.read()
@@ -227,7 +229,7 @@ def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Cells:
     units = {(row, place_of[at]): unit for (row, at), unit in units.items() if at in place_of}
     notes = tuple(f"hidden in the sheet, and read: {hidden}" for hidden in marks.hidden)
     understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=beside, notes=notes)
-    grid = grid_of(rows, ".", understood, of_names=of_names)
+    grid = grid_of(rows, Place.of(rows, "\t", of_names=of_names), ".", understood)
     lost = [marks.not_computed[row] for row in grid.row_numbers if row in marks.not_computed]
     if lost:
         raise SpectraError(

@@ -248,8 +248,14 @@ def read_matlab(path: Path) -> Sheet:
         OSError: it cannot be read.
     """
     import xarray  # noqa: PLC0415 - few files need it
+    from scipy.io import loadmat, whosmat  # noqa: PLC0415
 
-    arrays = {name: array for name, array in _arrays(path).items() if np.isrealobj(array)}
+    require_at_most(LARGEST_BINARY, require_file(path).stat().st_size)
+    with errors_explained("MATLAB file of an earlier version than 7.3", f"; {_WAY_OUT}"):
+        shapes = {name: shape for name, shape, kind in whosmat(path) if kind in _NUMBER_TYPES}
+        require_values(sum(map(math.prod, shapes.values())))
+        found = loadmat(path, variable_names=[*shapes])
+        arrays = {name: np.asarray(found[name]) for name in shapes if np.isrealobj(found[name])}
     sides = {name: [side for side in array.shape if side > 1] for name, array in arrays.items()}
     matrices = [name for name, found in sides.items() if len(found) == 2]
     if len(matrices) != 1:
@@ -285,18 +291,3 @@ def read_matlab(path: Path) -> Sheet:
         if name not in axes and len(vector) == len(spectra)
     ]
     return replace(sheet, amounts=tuple(amounts))
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """Arrays of numbers of a file, by name."""
-    from scipy.io import loadmat, whosmat  # noqa: PLC0415 - few files need it
-
-    require_at_most(LARGEST_BINARY, require_file(path).stat().st_size)
-    try:
-        with errors_explained("MATLAB file of an earlier version than 7.3"):
-            shapes = {name: shape for name, shape, kind in whosmat(path) if kind in _NUMBER_TYPES}
-            require_values(sum(map(math.prod, shapes.values())))
-            found = loadmat(path, variable_names=[*shapes])
-            return {name: np.asarray(found[name]) for name in shapes}
-    except SpectraError as error:
-        raise SpectraError(f"{error}; {_WAY_OUT}") from error

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.reading.amounts import Asked
+from geonode.reading.amounts import Asked, named_spectra
 from geonode.reading.headers import (
     AXIS_OF_UNIT,
     CONCENTRATION_UNIT,
@@ -65,7 +65,7 @@ class OneSpectrum:
             return False, "the first column does not ascend or descend throughout"
         return True, "two columns, of which the first ascends or descends, and text around"
 
-    def long(self, grid: Cells, asked: Asked) -> Sheet:
+    def spectra(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectrum, with the unit of the axis from the text above where it is named there."""
         name, *signals = grid.header
         header = name or "axis"
@@ -78,7 +78,7 @@ class OneSpectrum:
         if others:
             grid = replace(grid.only([0, at + 1], f"channels {others}"), signal=signals[at])
         names = (grid.header_row, [header, called or asked.called])
-        return OneColumn().long(replace(grid, headings=[names]), asked)
+        return OneColumn().spectra(replace(grid, headings=[names]), asked)
 
 
 def _unit_in(preamble: tuple[str, ...]) -> str | None:
@@ -104,7 +104,7 @@ class TwoColumnsEach:
             return False, "no row of the header names an axis above every second column"
         return True, f"row {row[0]} names an axis above every second column"
 
-    def long(self, grid: Cells, asked: Asked) -> Sheet:
+    def spectra(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra on their common axis, without those of a baseline."""
         axis_row = _axis_row(grid) or grid.headings[-1]
         header_row, cells = axis_row
@@ -141,14 +141,15 @@ class TwoColumnsEach:
         axis_name, axis_unit = axis_header(cells[0])
         skipped = (f"baselines: {', '.join(left)}",) if left else ()
         places = [f"row {header_row}, column {2 * pair + 1}" for pair in pairs]
-        return Sheet.labelled(
-            labels=[Labels("", with_scan_marks(names) if asked.series else names, places)],
+        return named_spectra(
+            [Labels("", with_scan_marks(names) if asked.series else names, places)],
+            asked,
+            grid.understood.also(skipped=skipped, notes=notes),
             axis=axis,
             axis_name=axis_name,
             axis_unit=axis_unit,
             axis_places=[f"wavelength {value:.10g}" for value in axis],
             values=spectra,
-            understood=grid.understood.also(skipped=skipped, notes=notes),
             signal=signal,
             columns=True,
             of_samples=counts_rows([*dict.fromkeys(names)]),
@@ -176,7 +177,7 @@ class OneColumn:
         way, reason = direction(grid, asked)
         return way == "columns", reason
 
-    def long(self, grid: Cells, asked: Asked) -> Sheet:
+    def spectra(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra, and the names above them; columns of remarks are left out."""
         grid, amounts = _without_remarks(grid), list[Labels]()
         if len(grid.headings) > 1:
@@ -200,14 +201,15 @@ class OneColumn:
         axis, unit = axis_of(
             grid.column(0), [f"{row}, column {grid.header[0]!r}" for row in rows], unit
         )
-        return Sheet.labelled(
-            labels=[Labels("sample" if amounts else of_columns, names, places), *amounts],
+        return named_spectra(
+            [Labels("sample" if amounts else of_columns, names, places), *amounts],
+            asked,
+            grid.understood,
             axis=axis,
             axis_name=axis_name,
             axis_unit=unit,
             axis_places=rows,
             values=values.T,
-            understood=grid.understood,
             signal=grid.signal,
             columns=not amounts,
         )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.reading.amounts import Asked, column_labels, with_unit_column
+from geonode.reading.amounts import Asked, column_labels, named_spectra, with_unit_column
 from geonode.reading.headers import (
     Role,
     axis_header,
@@ -41,7 +41,7 @@ class OneRowAValue:
             why_not = "no wavelength repeats itself"
         return not why_not, why_not or "headers name an axis, what was measured there, a value"
 
-    def long(self, grid: Cells, asked: Asked) -> Sheet:
+    def spectra(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra; a column of replicates numbers scans of one sample or of its amounts."""
         header, rows = grid.header, grid.row_numbers
         roles = _roles(grid)
@@ -105,14 +105,15 @@ class OneRowAValue:
         unused = [at for at, one in enumerate(roles) if at in left or one == "about"]
         skipped = tuple(f"column {grid.header[at]!r}" for at in unused)
         scans = "samples are scans" if of_series and sample else ""
-        return Sheet.labelled(
-            labels=about,
+        return named_spectra(
+            about,
+            asked,
+            grid.understood.also(scans, skipped=skipped),
             axis=axis,
             axis_name=axis_name,
             axis_unit=axis_unit,
             axis_places=[f"wavelength {value:.10g}" for value in axis],
             values=values,
-            understood=grid.understood.also(scans, skipped=skipped),
             signal=header[at_value],
         )
 

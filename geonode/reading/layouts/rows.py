@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.reading.amounts import Asked, column_labels
+from geonode.reading.amounts import Asked, column_labels, named_spectra
 from geonode.reading.headers import (
     AXIS_OF_UNIT,
     axis_header,
@@ -248,7 +248,7 @@ class OneRow:
         way, reason = direction(grid, asked)
         return way == "rows", reason
 
-    def long(self, grid: Cells, asked: Asked) -> Sheet:
+    def spectra(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra, and the columns beside them."""
         header = grid.header
         axis = axis_columns(header) or range(1, len(header))
@@ -267,13 +267,14 @@ class OneRow:
         texts, places = [header[at] for at in axis], [grid.place(at + 1) for at in axis]
         values, unit = axis_of(texts, places, unit)
         labels = [column_labels(grid, at) for at in about]
-        return Sheet.labelled(
-            labels=[one._replace(header=corner_parts(one.header)[0]) for one in labels],
+        return named_spectra(
+            [one._replace(header=corner_parts(one.header)[0]) for one in labels],
+            asked,
+            grid.understood,
             axis=values,
             axis_name=axis_name or AXIS_OF_UNIT[unit],
             axis_unit=unit,
             axis_places=[f"column {at + 1}" for at in axis],
             values=grid.numbers(axis),
-            understood=grid.understood,
             of_samples=len(about) == 1 and counts_rows(grid.column(about[0])),
         )
