@@ -207,7 +207,7 @@ CLAIMS = {
     ),
     "a zip bomb that claims to be small": (
         workbook(blanks=2**27, size=100),
-        "cannot be read .*Bad CRC",
+        "no workbook that can be read .*Bad CRC",
     ),
     "a zip bomb of bzip2": (
         workbook(kind=zipfile.ZIP_BZIP2, blanks=2**26),
@@ -223,7 +223,7 @@ CLAIMS = {
     ),
     "a row of cells": (
         workbook({SHEET: HEAD + b"<row>" + b"<c/>" * 3 * 10**6 + b"</row>" + TAIL}),
-        "a workbook that cannot be read .MemoryError",
+        "more than fits into memory .workbook.",
     ),
     "a member of 2 MB": (
         workbook({"xl/styles.xml": b"<a>" + b" " * 2**21}),
@@ -231,7 +231,7 @@ CLAIMS = {
     ),
     "laughs in XML": (
         workbook({SHEET: b'<!DOCTYPE a [<!ENTITY a "b">]>' + HEAD}),
-        "a workbook that cannot be read",
+        "no workbook that can be read",
     ),
     "points": (jcamp((10**9, "1 1")), "1000000000 points, expected a number of at most 1048576"),
     "points in blocks": (

@@ -20,7 +20,8 @@ from geonode.estimation.axis import own_values, require_axis, require_resolution
 from geonode.estimation.estimates import Estimate
 from geonode.mixtures.design import errors_of_file
 from geonode.progress import Progress, silent
-from geonode.reading.files import errors_naming, read_spectra
+from geonode.reading.files import read_spectra
+from geonode.reading.refusals import errors_naming
 from geonode.spectra.arrays import real_array
 from geonode.spectra.quantities import in_quantity
 from geonode.spectra.series import Series

@@ -31,12 +31,12 @@ from geonode.reading.files import (
     FORMATS,
     UNCHOSEN,
     Choices,
-    errors_naming,
     file_and_sheet,
     read_known,
     read_unknown_beside,
 )
 from geonode.reading.headers import same_unit
+from geonode.reading.refusals import errors_naming
 from geonode.reading.series_file import known_sheet, samples_of
 from geonode.reading.sheet import plain_name
 from geonode.spectra.quantities import UNSAID, in_quantity, quantity_of

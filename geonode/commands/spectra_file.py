@@ -136,9 +136,7 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Say how a file of spectra is understood, how noisy it is, and which parameters read it."""
-    opened = {"sheet": sheet, "concentrations": concentrations, "replicates": replicates}
-    part = {"window": window, "missing": missing, "target": target}
-    found = inspected(spectra_parameters(file, **opened, **part))
+    found = inspected(spectra_parameters(**locals()))
     if as_json:
         echo_json(found.to_json())
     else:
@@ -183,10 +181,7 @@ def calibrate(
     from geonode.calibration.results import brief_unknowns  # noqa: PLC0415
     from geonode.report.calibration_tables import errors_table  # noqa: PLC0415
 
-    opened = {"sheet": sheet, "concentrations": concentrations, "replicates": replicates}
-    part = {"window": window, "missing": missing, "target": target, "preprocess": preprocess}
-    labels = {"quantity": quantity, "unit": unit, "concentration_unit": concentration_unit}
-    parameters = spectra_parameters(file, **opened, **part, **labels)
+    parameters = spectra_parameters(**locals())
     options: dict[str, Any] = {"allow_offset": allow_offset, "allow_scale": allow_scale}
     options |= {"level": level, "precision": precision}
     how = block_of("calibrate", method=method, **options).calibrate
@@ -235,10 +230,7 @@ def next_levels(
     from geonode.reading.series_file import read_measured  # noqa: PLC0415
     from geonode.storage.table import Column, Table  # noqa: PLC0415
 
-    opened = {"sheet": sheet, "concentrations": concentrations, "replicates": replicates}
-    part = {"window": window, "missing": missing, "target": target, "preprocess": preprocess}
-    options = opened | part | {"concentration_unit": concentration_unit}
-    series = read_measured(spectra_parameters(file, **options))
+    series = read_measured(spectra_parameters(**locals()))
     if series.is_of_one:
         with bar("comparing concentrations", count) as report:
             found = propose(series.concentrations, series.signal, count, report)
@@ -283,14 +275,15 @@ def spectra_parameters(file: Path, **options: Any) -> SpectraParameters:
 
     Args:
         file: the source.
-        options: values by key of the block; `preprocess` is YAML, None stands for the default.
+        options: values by key, of which those of the block are taken; `preprocess` is YAML, None
+            stands for the default.
 
     Raises:
         ParameterError: a value is wrong.
     """
     values: dict[str, Any] = {"concentration_unit": None, "quantity": "signal", "source": str(file)}
     for key, value in options.items():
-        if value is not None:
+        if value is not None and key in SpectraParameters.model_fields:
             values[key] = str(value) if isinstance(value, Path) else value
     if "preprocess" in values:
         try:

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.reading.files import errors_naming
-from geonode.reading.formats.labelled_arrays import errors_explained, require_chunks
+from geonode.reading.formats.labelled_arrays import require_chunks
 from geonode.reading.headers import UNITS, role
+from geonode.reading.refusals import errors_explained, errors_naming
 from geonode.spectra.arrays import MOST_VALUES
 from geonode.storage.zarr_metadata import require_plain
 

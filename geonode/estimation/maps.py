@@ -34,7 +34,7 @@ from geonode.estimation.posterior import BATCH_ON_DEVICE
 from geonode.machine import usable_cores
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
-from geonode.reading.files import errors_naming
+from geonode.reading.refusals import errors_naming
 from geonode.spectra.common_axis import is_same
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 from geonode.storage.atomic import kept_of, write_bytes

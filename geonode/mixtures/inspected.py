@@ -9,7 +9,7 @@ from geonode.config import SpectraParameters
 from geonode.errors import GeonodeError
 from geonode.mixtures.design import Design
 from geonode.reading.inspection import facts_of_file, in_lines, noise_in_words, one_line_spectra
-from geonode.reading.sense import doubts_of_cells
+from geonode.reading.sense import doubts
 from geonode.reading.series_file import samples_of
 from geonode.reading.sheet import Sheet
 from geonode.spectra.noise import noise_along_the_axis
@@ -36,7 +36,7 @@ class MixtureInspection:
         """
         sheet, masked, series = samples_of(sheet, parameters)
         found = facts_of_file(parameters, sheet, series.axis, masked) | _design(series)
-        found["doubts"] = [*sheet.understood.notes, *doubts_of_cells(sheet)]
+        found["doubts"] = doubts(sheet)
         return cls(series, found)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,19 +1,137 @@
-"""Amounts beside spectra: of a second table, and the one of them that names the spectra."""
+"""Names and amounts of spectra: of labels beside them, of one amount, and of a second table."""
 
-from dataclasses import replace
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import (
+    CONCENTRATION_UNIT,
     amount_name,
     concentration_header,
     is_marked_amount,
     level,
     role,
+    with_point,
 )
-from geonode.reading.layouts.layout import amounts_of, column_labels
+from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.levels import with_scan_marks
-from geonode.reading.sheet import Cells, Labels, Sheet, plain_name, same_name
+from geonode.reading.sheet import (
+    NOT_KNOWN,
+    Cells,
+    Labels,
+    Sheet,
+    Understood,
+    plain_name,
+    same_name,
+    to_number,
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Wishes with which a table is read."""
+
+    series: bool = False
+    """True where its spectra should be named by concentrations rather than by names."""
+    target: str | None = None
+    """Amount to take where a table gives several; None: the only one."""
+    called: str = "signal"
+    """Name of a spectrum to which the table gives none."""
+
+
+def named_spectra(
+    labels: Sequence[Labels],
+    asked: Asked,
+    understood: Understood,
+    *,
+    columns: bool = False,
+    of_samples: bool = False,
+    **spectra: Any,
+) -> Sheet:
+    """Spectra of a layout with their names, and those of a series with their amounts.
+
+    Names are what a header calls so, or texts; without any, the first labels are.
+
+    Args:
+        labels: all texts about the spectra.
+        asked: what they are read for.
+        understood: reading of the file.
+        columns: whether the names are headers of columns.
+        of_samples: whether they are known to be names of samples.
+        spectra: axis and values, as of `Sheet`.
+    """
+    amounts = {} if columns else amounts_of(labels)
+    sure = [at for at, one in amounts.items() if one.is_sure]
+    by_name = not (sure and asked.series)
+    roles = [role(one.header) for one in labels]
+    called = [at for at, one in enumerate(roles) if one == "other"]
+    texts = [
+        at
+        for at, one in enumerate(labels)
+        if roles[at] is None and at not in sure and any(to_number(c) is None for c in one.cells)
+    ]
+    unnamed = not by_name or len(sure) > 1 or is_marked_amount(labels[0].header)
+    at_names = [*called, *texts, *([] if unnamed else [0])]
+    names = labels[at_names[0] if at_names else 0]
+    cells = names.cells if at_names else [place.partition(",")[0] for place in names.places]
+    others = [one.header for at, one in enumerate(labels) if at not in (*amounts, *at_names[:1])]
+    if names.header and at_names and not (by_name or called or len(sure) > 1):
+        others.append(names.header)  # as the amount takes its place
+    is_about = role(names.header) not in (None, "concentration")
+    skipped = (f"columns {', '.join(others)}",) if others else ()
+    return Sheet(
+        names=with_scan_marks(cells) if by_name and asked.series and not columns else cells,
+        name_places=names.places,
+        understood=understood.also(skipped=skipped),
+        of_samples=of_samples or (is_about and not columns),
+        concentration_unit=concentration_header(names.header)[1] if by_name else None,
+        columns=columns,
+        amounts=tuple(amounts.values()) if asked.series else (),
+        **spectra,
+    )
+
+
+def amounts_of(labels: Sequence[Labels]) -> dict[int, Labels]:
+    """Labels that are amounts, by their place among all.
+
+    Those that are called so are sure; without any, numbers are that do not count the spectra.
+    """
+    headers, found = [one.header for one in labels], dict[int, Labels]()
+    called = [
+        at
+        for at, header in enumerate(headers)
+        if role(header) == "concentration" or is_marked_amount(header)
+    ]
+    units = next((one.cells for one in labels if one.header.lower() in ("unit", "units")), None)
+    for at, one in enumerate(labels):
+        cells, means = with_unit_column(one.cells, units), role(one.header)
+        if at not in called and (
+            means not in (None, "about")
+            or not one.header
+            or not all(level(cell) or cell.lower() in NOT_KNOWN for cell in cells)
+        ):
+            continue
+        is_sure = at in called or not (called or means or counts_rows(one.cells))
+        found[at] = one._replace(cells=cells, is_sure=is_sure)
+    return found
+
+
+def with_unit_column(cells: list[str], units: list[str] | None) -> list[str]:
+    """Amounts with the units that a column called unit gives."""
+    return [
+        f"{cell} {unit}" if cell and re.fullmatch(CONCENTRATION_UNIT, unit) else cell
+        for cell, unit in zip(cells, units or cells, strict=True)
+    ]
+
+
+def column_labels(grid: Cells, column: int) -> Labels:
+    """Texts of one column, levels among them with a decimal point."""
+    cells = [cell if grid.decimal == "." else with_point(cell) for cell in grid.column(column)]
+    places = [f"row {row}, column {column + 1}" for row in grid.row_numbers]
+    return Labels(grid.header[column], cells, places)
 
 
 def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from geonode.errors import ParameterError, SpectraError
-from geonode.reading.files import errors_naming, read_format
+from geonode.reading.files import read_format
+from geonode.reading.refusals import errors_naming
 from geonode.reading.sheet import Cells, plain_name
 
 DILUTION = "dilution"

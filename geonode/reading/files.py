@@ -9,17 +9,17 @@ shows them.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from geonode.errors import SpectraError
-from geonode.reading.amounts import named_by_amount, with_second_table
+from geonode.reading.amounts import Asked, named_by_amount, with_second_table
 from geonode.reading.formats.delimited import read_delimited
 from geonode.reading.formats.excel import filled_sheets, read_excel
 from geonode.reading.formats.jcamp_dx import JCAMP_SUFFIXES, read_jcamp
@@ -27,9 +27,9 @@ from geonode.reading.formats.labelled_arrays import read_matlab, read_netcdf, re
 from geonode.reading.formats.spc import read_spc
 from geonode.reading.headers import role
 from geonode.reading.layouts.choice import sheet_of
-from geonode.reading.layouts.layout import Asked
 from geonode.reading.levels import RenamedColumns, places_by_level, unknown_apart
-from geonode.reading.sense import doubts_of_cells
+from geonode.reading.refusals import errors_naming
+from geonode.reading.sense import doubts
 from geonode.reading.sheet import Cells, Sheet, joined, places_called, some_of
 from geonode.spectra.table import FEWEST_WAVELENGTHS, Spectra
 from geonode.terminal import printable
@@ -37,7 +37,6 @@ from geonode.terminal import printable
 _LOG = logging.getLogger(__name__)
 
 Missing = Literal["refuse", "mask"]
-Window = tuple[float, float] | None
 
 FORMATS: dict[str, Callable[[Path], Cells | Sheet]] = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".dat", ".asc", ".prn", ".dpt"), read_delimited),
@@ -100,7 +99,7 @@ def read_spectra(
     with errors_naming(path):
         sheet = read_sheet(path, Asked(), sheet_name=sheet_name)
         spectra = _named(sheet, missing)
-    warn(path, sheet, doubts_of_cells(sheet))
+    warn(path, doubts(sheet))
     return spectra
 
 
@@ -137,7 +136,7 @@ def _named(sheet: Sheet, missing: Missing) -> Spectra:
                 "name once"
             )
         places[name] = place
-    kept, masked = selected(sheet, None, missing)
+    kept, masked = sheet.selected(None, missing)
     if len(kept) < FEWEST_WAVELENGTHS or not sheet.names:
         raise SpectraError(
             f"found {len(sheet.names)} spectra at {len(kept)} wavelengths, expected at least "
@@ -161,40 +160,20 @@ def read_known(
     with errors_naming(path):
         sheet = read_known_sheet(path, choices)
         scans, unit = places_by_level(sheet, choices.replicates)
-        kept, masked = selected(sheet, None, "refuse")
+        kept, masked = sheet.selected(None, "refuse")
         order = [scans[key] for key in sorted(scans)]
         names = [sheet.names[place] for place in order]
         about = sheet.axis[kept], sheet.axis_name, sheet.axis_unit
         values = sheet.values[order][:, kept]
         spectra = Spectra(names, *about, values, masked, sheet.quantity)
-    warn(path, sheet, doubts_of_cells(sheet))
+    warn(path, doubts(sheet))
     return spectra, np.array([level for level, _ in sorted(scans)]), unit
 
 
-def warn(path: Path, sheet: Sheet, doubtful: list[str]) -> None:
-    """Log the notes on a file, and doubts."""
-    for line in (*sheet.understood.notes, *doubtful):
+def warn(path: Path, doubtful: list[str]) -> None:
+    """Log doubts about a file."""
+    for line in doubtful:
         _LOG.warning("%s: %s", printable(str(path)), line)
-
-
-@contextmanager
-def errors_naming(path: Path) -> Iterator[None]:
-    """Make errors of reading name this file.
-
-    Raises:
-        SpectraError: in place of what was raised inside.
-    """
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise SpectraError(f"{path}: {reason}; expected a file of spectra") from error
-    except UnicodeDecodeError as error:
-        raise SpectraError(
-            f"{path}: not UTF-8 text, nor UTF-16 or Windows-1252; expected text saved as UTF-8"
-        ) from error
-    except SpectraError as error:
-        raise SpectraError(f"{path}: {' '.join(str(error).split())}") from error
 
 
 def read_known_sheet(path: Path, choices: Choices) -> Sheet:
@@ -324,10 +303,8 @@ def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
     left = [file.name for file in files if file not in kept]
     sheets = {}
     for file in kept:
-        try:
+        with errors_naming(file.name):
             sheets[file.name] = _one_of_folder(file, asked.target)
-        except SpectraError as error:
-            raise SpectraError(f"{file.name}: {error}") from error
     spectra = joined(sheets, by_title=ending in JCAMP_SUFFIXES)
     if ending in JCAMP_SUFFIXES and asked.series:
         spectra = named_by_amount(spectra, asked.target)
@@ -358,39 +335,3 @@ def _one_of_folder(file: Path, column: str | None) -> Sheet:
     sheet = sheet.at(chosen)
     signal, name = sheet.signal or sheet.quantity, _name_and_ending(file)[0]
     return replace(sheet, signal=signal, names=[name], name_places=[file.name], of_samples=True)
-
-
-def selected(
-    sheet: Sheet, window: Window, missing: Missing
-) -> tuple[Int[np.ndarray, "kept"], Float[np.ndarray, "masked"]]:
-    """Places of the wavelengths that are kept, ascending, and the wavelengths left out.
-
-    Raises:
-        SpectraError: too few are left, or a value is missing that must not be.
-    """
-    axis = sheet.axis
-    inside = np.full(axis.shape, True)
-    if window is not None and len(axis) >= FEWEST_WAVELENGTHS:
-        low, high = window
-        inside = (low <= axis) & (axis <= high)
-        if inside.sum() < FEWEST_WAVELENGTHS:
-            raise SpectraError(
-                f"window [{low:g}, {high:g}] keeps {inside.sum()} wavelengths, expected at least "
-                f"{FEWEST_WAVELENGTHS}; the axis runs from {axis.min():.10g} to {axis.max():.10g}"
-            )
-    gaps = np.isnan(sheet.values).any(axis=0) & inside
-    if missing == "refuse" and gaps.any():
-        place = int(np.flatnonzero(gaps)[0])
-        spectrum = int(np.flatnonzero(np.isnan(sheet.values[:, place]))[0])
-        raise SpectraError(
-            f"{sheet.cell_place(spectrum, place)}: found an empty or NaN cell, expected a number; "
-            "fill it in, or take the wavelength out (as spectra.missing: mask does for a series)"
-        )
-    kept = inside & ~gaps
-    if gaps.any() and kept.sum() < FEWEST_WAVELENGTHS:
-        raise SpectraError(
-            f"missing cells leave {kept.sum()} of {inside.sum()} wavelengths, "
-            f"expected at least {FEWEST_WAVELENGTHS}"
-        )
-    ascending = np.argsort(axis)
-    return ascending[kept[ascending]], np.sort(axis[gaps])

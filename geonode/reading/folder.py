@@ -11,13 +11,13 @@ import logging
 from itertools import pairwise
 from pathlib import Path
 
-from pydantic import ValidationError
 from ruamel.yaml.error import YAMLError
 
 from geonode.config import SpectraParameters
 from geonode.errors import ParameterError, SpectraError
-from geonode.parameters_file import parse_yaml
-from geonode.reading.files import SUFFIXES, TEXTS, errors_naming
+from geonode.parameters_file import default_parameters, parse_yaml
+from geonode.reading.files import SUFFIXES, TEXTS
+from geonode.reading.refusals import errors_naming
 from geonode.terminal import printable
 
 _LOG = logging.getLogger(__name__)
@@ -61,11 +61,7 @@ def _of_file(file: Path, common: SpectraParameters) -> SpectraParameters:
     # A second table names the samples of one source.
     values = common.model_dump() | {"source": str(file), "concentrations": None} | own
     try:
-        return SpectraParameters.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "file"
-        expected = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            expected = "no such key"
-        raise ParameterError(str(path), key, first["input"], expected) from error
+        return default_parameters({f"spectra.{key}": one for key, one in values.items()}).spectra
+    except ParameterError as error:
+        key = error.key.removeprefix("spectra.")
+        raise ParameterError(str(path), key, error.found, error.expected) from error

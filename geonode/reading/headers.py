@@ -266,10 +266,14 @@ def with_point(text: str) -> str:
 
     A comma in a name is none: 2,4-D is no level.
     """
-    if "," not in text or len(text) > LONGEST_NAME or text[0] not in "+-0123456789.,":
-        return text
     changed = text.replace(",", ".", 1)
-    return changed if level(changed) or wavelength(changed) else text
+    return changed if changed != text and is_value(changed) else text
+
+
+def is_value(text: str) -> bool:
+    """True where a text is a level or a wavelength, with a decimal point if it has one."""
+    is_short = len(text) <= LONGEST_NAME and text[:1] in [*"+-0123456789."]
+    return is_short and bool(level(text) or wavelength(text))
 
 
 def same_unit(one: str, other: str) -> bool:

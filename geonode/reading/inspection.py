@@ -50,9 +50,8 @@ class Inspection:
             SpectraError: it is no series.
         """
         sheet, table = table_of(sheet, parameters)
-        doubtful = [*sheet.understood.notes, *doubts(sheet, table)]
         noise = noise_along_the_axis(table.axis, np.concatenate(table.scans))
-        return cls(parameters, sheet, table, doubtful, noise)
+        return cls(parameters, sheet, table, doubts(sheet, table), noise)
 
     def text(self) -> str:
         """The inspection for people."""

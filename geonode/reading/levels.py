@@ -19,7 +19,8 @@ from geonode.reading.headers import (
     same_unit,
 )
 from geonode.reading.layouts.table_place import counts_rows
-from geonode.reading.sheet import EMPTY, Sheet, some_of, unexpected
+from geonode.reading.refusals import unexpected
+from geonode.reading.sheet import EMPTY, Sheet, some_of
 from geonode.spectra.table import FEWEST_LEVELS, shortest, without_rounding
 
 RenamedColumns = Literal["ask", "marks", "levels"]
@@ -52,34 +53,12 @@ def places_by_level(
     if several := [repr(amount_name(amount.header)[:40]) for amount in sheet.sure_amounts]:
         names = some_of(several)
         raise SpectraError(f"found several amounts, {names}; choose one by spectra.target")
-    found = _with_ranks(sheet, _scans(sheet, renamed_are))
-    unit = sheet.concentration_unit
-    for scan, place in zip(found, sheet.name_places, strict=True):
-        unit = common_unit(place, unit, scan.unit)
-    places: dict[tuple[float, int], int] = {}
-    for spectrum, scan in enumerate(found):
-        key = scan.concentration, scan.scan
-        if key in places:
-            both = places[key], spectrum
-            named = [f"{sheet.name_places[at]} ({sheet.names[at]!r})" for at in both]
-            alike = len({sheet.names[at] for at in both}) == 1
-            raise SpectraError(
-                f"{' and '.join(named)} are the same scan of one level; mark further scans as "
-                f"{shortest(key[0])}__r2, __r3{', or set spectra.replicates: marks' * alike}"
-            )
-        places[key] = spectrum
-    return places, unit
-
-
-def _with_ranks(sheet: Sheet, found: list[NamedLevel]) -> list[NamedLevel]:
-    """Levels that differ by rounding made one, their scans counted from 1 by names and marks."""
+    found = _scans(sheet, renamed_are)
     named = [one.concentration for one in found]
     level_of = dict(zip(named, without_rounding(np.array(named)).tolist(), strict=True))
+    # Of a level, scans of the name that is it come first, and then by their marks.
     order = sorted(level_of, key=lambda name: name != level_of[name]).index
     keys = [(level_of[one.concentration], order(one.concentration), one.scan) for one in found]
-    scans: dict[float, list[tuple[float, int, int]]] = {}
-    for key in sorted({*keys}):
-        scans.setdefault(key[0], []).append(key)
     first = {name: mark for _, name, mark in sorted(keys, reverse=True)}
     for one, key, name, place in zip(found, keys, sheet.names, sheet.name_places, strict=True):
         if one.label is None and first[key[1]] > 1:
@@ -87,10 +66,26 @@ def _with_ranks(sheet: Sheet, found: list[NamedLevel]) -> list[NamedLevel]:
                 f"{place}: found {name!r} but no '{shortest(one.concentration)}'; the first scan "
                 "of a level has no mark, or 1"
             )
-    return [
-        one._replace(concentration=key[0], scan=1 + scans[key[0]].index(key))
-        for one, key in zip(found, keys, strict=True)
-    ]
+    unit = sheet.concentration_unit
+    for scan, place in zip(found, sheet.name_places, strict=True):
+        unit = common_unit(place, unit, scan.unit)
+    places: dict[tuple[float, int, int], int] = {}
+    for spectrum, key in enumerate(keys):
+        if key in places:
+            both = places[key], spectrum
+            named_so = [f"{sheet.name_places[at]} ({sheet.names[at]!r})" for at in both]
+            alike = len({sheet.names[at] for at in both}) == 1
+            raise SpectraError(
+                f"{' and '.join(named_so)} are the same scan of one level; mark further scans as "
+                f"{shortest(key[0])}__r2, __r3{', or set spectra.replicates: marks' * alike}"
+            )
+        places[key] = spectrum
+    ranks: Counter[float] = Counter()
+    ranked = {}
+    for key in sorted(places):
+        ranks[key[0]] += 1
+        ranked[key[0], ranks[key[0]]] = places[key]
+    return ranked, unit
 
 
 def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[NamedLevel]:

@@ -63,44 +63,43 @@ CELLS_NAMED = 3
 TINIEST = np.finfo(float).tiny
 
 
-def doubts(sheet: Sheet, table: SpectraTable) -> list[str]:
-    """One line for each kind of doubt.
+def doubts(sheet: Sheet, table: SpectraTable | None = None) -> list[str]:
+    """The notes on a file, and one line for each kind of doubt.
 
     Args:
         sheet: spectra as their file has them, for the places of cells.
-        table: the series that they are.
+        table: the series that they are; None: they have no concentrations, and flat tops are told.
     """
     codes, measured = _codes(sheet)
     wrong = [*codes, *_far(measured)]
+    if table is None:
+        tops = np.array([*_flat_tops(measured.values)], dtype=np.int64).reshape(-1, 2)
+        flat = _named_cells(measured, tops, f"flat tops of {FLAT_VALUES} values or more begin")
+        return [*sheet.understood.notes, *wrong, *flat]
     # A value that is no measurement makes its level a stray one.
     orders = () if wrong else _orders(table)
-    return [*wrong, *_merged(sheet), *_copied(table), *orders, *_drifts(table)]
-
-
-def doubts_of_cells(sheet: Sheet) -> list[str]:
-    """The doubts that need no concentrations, with the cells of flat tops."""
-    codes, measured = _codes(sheet)
-    tops = np.array([*_flat_tops(measured.values)], dtype=np.int64).reshape(-1, 2)
-    flat = _named_cells(measured, tops, f"flat tops of {FLAT_VALUES} values or more begin")
-    return [*codes, *_far(measured), *flat]
+    about = *_merged(sheet), *_copied(table), *orders, *_drifts(table)
+    return [*sheet.understood.notes, *wrong, *about]
 
 
 def unstuck(
     sheet: Sheet,
-    kept: Int[np.ndarray, "kept"],
-    masked: Float[np.ndarray, "masked"],
+    window: tuple[float, float] | None,
     missing: str,
     levels: Float[np.ndarray, "spectrum"] | None = None,
-) -> tuple[Sheet, Int[np.ndarray, "less"], Float[np.ndarray, "more"]]:
-    """Spectra with a note on levels at which a detector was stuck, and the wavelengths left.
+) -> tuple[Sheet, Int[np.ndarray, "kept"], Float[np.ndarray, "masked"]]:
+    """Spectra with a note on levels at which a detector was stuck, and the wavelengths selected.
 
     Args:
         sheet: the spectra.
-        kept: places of the wavelengths that are kept.
-        masked: other wavelengths.
+        window: as of `Sheet.selected`.
         missing: "mask" leaves out wavelengths at which a spectrum is stuck, but not throughout.
         levels: of the spectra; None: of samples of several substances.
+
+    Raises:
+        SpectraError: as `Sheet.selected`.
     """
+    kept, masked = sheet.selected(window, missing)
     if not len(kept) or _codes(sheet)[0]:
         return sheet, kept, masked
     stuck = _stuck(sheet.values[:, kept], levels)

@@ -13,11 +13,12 @@ from jaxtyping import Float
 
 from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, errors_naming, read_known_sheet, selected, warn
+from geonode.reading.files import Choices, read_known_sheet, warn
 from geonode.reading.headers import amount_name, concentration_header, level, same_unit
-from geonode.reading.levels import places_by_level
-from geonode.reading.sense import doubts, doubts_of_cells, unstuck
-from geonode.reading.sheet import Labels, Sheet, unexpected
+from geonode.reading.levels import common_unit, places_by_level
+from geonode.reading.refusals import errors_naming, unexpected
+from geonode.reading.sense import doubts, unstuck
+from geonode.reading.sheet import Labels, Sheet
 from geonode.spectra.chart import Chart
 from geonode.spectra.preprocessing import Preprocessing
 from geonode.spectra.quantities import signal_of
@@ -91,14 +92,13 @@ def samples_of(
             raise SpectraError("found no sample with all amounts, expected some")
         sheet = sheet.at([at for at in range(len(sheet.names)) if at not in {*without}])
         names, units, amounts = _amounts(sheet.sure_amounts, parameters.concentration_unit)
-        chosen = selected(sheet, parameters.window, parameters.missing)
-        sheet, kept, masked = unstuck(sheet, *chosen, parameters.missing)
+        sheet, kept, masked = unstuck(sheet, parameters.window, parameters.missing)
         done = Preprocessing(tuple(parameters.preprocess))
         axis = sheet.axis[kept]
         signal, quantity = done.transform(axis, sheet.values[:, kept], sheet.names), sheet.quantity
     if left:
         sheet = sheet.noted(f"samples without all amounts left out: {', '.join(left[:10])}")
-    warn(path, sheet, doubts_of_cells(sheet))
+    warn(path, doubts(sheet))
     labels = {
         "signal": done.quantity(signal_of(parameters.quantity, parameters.unit, quantity)),
         "signal_unit": done.unit(parameters.unit, sheet.axis_unit),
@@ -120,8 +120,7 @@ def table_of(sheet: Sheet, parameters: SpectraParameters) -> tuple[Sheet, Spectr
         scans, unit = places_by_level(sheet, parameters.replicates)
         levels = np.empty(len(sheet.names))
         levels[[*scans.values()]] = [at for at, _ in scans]
-        chosen = selected(sheet, parameters.window, parameters.missing)
-        sheet, kept, masked = unstuck(sheet, *chosen, parameters.missing, levels)
+        sheet, kept, masked = unstuck(sheet, parameters.window, parameters.missing, levels)
         by_level = groupby(sorted(scans), key=itemgetter(0))
         places = {at: [scans[key] for key in keys] for at, keys in by_level}
         return sheet, SpectraTable(
@@ -141,7 +140,7 @@ def _preprocessed(sheet: Sheet, parameters: SpectraParameters) -> SpectraTable:
     """The table that a sheet is, preprocessed."""
     source = Path(parameters.source)
     sheet, table = table_of(sheet, parameters)
-    warn(source, sheet, doubts(sheet, table))
+    warn(source, doubts(sheet, table))
     unit, expected = table.concentration_unit, parameters.concentration_unit
     if unit is not None and expected is not None and not same_unit(unit, expected):
         raise SpectraError(
@@ -186,10 +185,7 @@ def _amounts(
                 raise unexpected(where, cell, f"{expected}, or nothing")
             unit = unit or amount.unit
             for other in (amount.unit, expected):
-                if other and unit and not same_unit(other, unit):
-                    raise SpectraError(
-                        f"{where}: found amounts in {unit} and {other}, expected one unit"
-                    )
+                common_unit(where, unit, other)
             amounts.append(amount.concentration)
         units.append(unit or "1")
     return tuple(names), tuple(units), np.reshape(amounts, (len(names), -1)).T

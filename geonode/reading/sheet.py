@@ -4,21 +4,20 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from geonode.errors import SpectraError
+from geonode.reading.refusals import require_at_most, unexpected
 from geonode.spectra.arrays import require_size, require_values
 from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.quantities import one_quantity, quantity_of
+from geonode.spectra.table import FEWEST_WAVELENGTHS
 
 MOST_COLUMNS = 100_000
 """Columns of a table; nobody exports more on purpose."""
-
-LARGEST_BINARY = 2**27
-"""Bytes of a file of numbers that are no text."""
 
 OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*+|#+|>.*", re.I)
 """Words that instruments write in place of a number that is too large."""
@@ -119,8 +118,7 @@ class Sheet:
     columns: bool = False
     """True where the names are headers of columns."""
     amounts: tuple[Labels, ...] = ()
-    """Of the substances beside the spectra, of which none is in the names; all texts about the
-    spectra as long as their layout alone is known."""
+    """Of the substances beside the spectra, of which none is in the names."""
     unknown: "Sheet | None" = None
     """Spectra of the file of which no amount is known, by their own names."""
 
@@ -130,12 +128,6 @@ class Sheet:
         _require_order(self.axis, self.axis_places)
         require_size(self.axis)
         require_size(self.values)
-
-    @classmethod
-    def labelled(cls, labels: Sequence[Labels], **about: Any) -> "Sheet":
-        """Spectra called by the first of some labels, with all of them beside."""
-        first = labels[0]
-        return cls(names=first.cells, name_places=first.places, amounts=tuple(labels), **about)
 
     @property
     def sure_amounts(self) -> list[Labels]:
@@ -177,6 +169,47 @@ class Sheet:
         """Copy of the sheet with notes for people."""
         return replace(self, understood=self.understood.also(notes=notes))
 
+    def selected(
+        self, window: tuple[float, float] | None, missing: str
+    ) -> tuple[Int[np.ndarray, "kept"], Float[np.ndarray, "masked"]]:
+        """Places of the wavelengths that are kept, ascending, and the wavelengths left out.
+
+        Args:
+            window: the part of the axis to keep; None: all of it.
+            missing: "mask" leaves out wavelengths at which a value is missing.
+
+        Raises:
+            SpectraError: too few are left, or a value is missing that must not be.
+        """
+        axis = self.axis
+        inside = np.full(axis.shape, True)
+        if window is not None and len(axis) >= FEWEST_WAVELENGTHS:
+            low, high = window
+            inside = (low <= axis) & (axis <= high)
+            if inside.sum() < FEWEST_WAVELENGTHS:
+                raise SpectraError(
+                    f"window [{low:g}, {high:g}] keeps {inside.sum()} wavelengths, expected at "
+                    f"least {FEWEST_WAVELENGTHS}; the axis runs from {axis.min():.10g} to "
+                    f"{axis.max():.10g}"
+                )
+        gaps = np.isnan(self.values).any(axis=0) & inside
+        if missing == "refuse" and gaps.any():
+            place = int(np.flatnonzero(gaps)[0])
+            spectrum = int(np.flatnonzero(np.isnan(self.values[:, place]))[0])
+            raise SpectraError(
+                f"{self.cell_place(spectrum, place)}: found an empty or NaN cell, expected a "
+                "number; fill it in, or take the wavelength out (as spectra.missing: mask does for "
+                "a series)"
+            )
+        kept = inside & ~gaps
+        if gaps.any() and kept.sum() < FEWEST_WAVELENGTHS:
+            raise SpectraError(
+                f"missing cells leave {kept.sum()} of {inside.sum()} wavelengths, "
+                f"expected at least {FEWEST_WAVELENGTHS}"
+            )
+        ascending = np.argsort(axis)
+        return ascending[kept[ascending]], np.sort(axis[gaps])
+
     def cell_place(self, spectrum: int, wavelength: int) -> str:
         """Place of a value, for messages."""
         at, name = self.axis_places[wavelength], self.names[spectrum]
@@ -188,11 +221,6 @@ class Sheet:
         elif at.startswith("row"):
             at = f"{at}, {column}"
         return f"{at}, spectrum {name!r}"
-
-
-def unexpected(place: str, found: str, expected: str) -> SpectraError:
-    """Refusal of a text, with its place and what was expected there."""
-    return SpectraError(f"{place}: found {found[:40]!r}, expected {expected}")
 
 
 def some_of(names: Sequence[str]) -> str:
@@ -387,11 +415,14 @@ class Cells:
         raise unexpected(f"row {row}, column {self.header[column]!r}", cell, f"a {expected}")
 
 
-def to_number(text: str, decimal: Decimal = ".") -> float | None:
-    """The number that a cell is; None if it is none, as `1_000`, which `float` takes."""
+def to_number(text: str, decimal: Decimal | None = ".") -> float | None:
+    """The number that a cell is, by either mark if none is given.
+
+    None if it is none, as `1_000`, which `float` takes.
+    """
     if len(text) > LONGEST_NAME or "_" in text or not text.isascii():
         return None
-    if decimal == ",":
+    if decimal == "," or (decimal is None and "," in text):
         if "." in text or text.endswith(","):
             return None
         text = text.replace(",", ".")
@@ -411,19 +442,6 @@ def is_word(cell: str) -> bool:
     """True if a cell is a word that stands in place of no number."""
     is_number = OVERFLOW.fullmatch(cell) or cell.lower() in EMPTY or to_number(cell) is not None
     return cell[:1].isalpha() and not is_number
-
-
-def require_at_most(most: int, count: int, what: str = "bytes") -> None:
-    """Refuse more of something than spectra take.
-
-    Raises:
-        SpectraError: there is more.
-    """
-    if count > most:
-        raise SpectraError(
-            f"found {count} {what}, expected at most {most}; copy what is of spectra alone to "
-            "another file, or to several"
-        )
 
 
 def _require_short(names: list[str]) -> None:

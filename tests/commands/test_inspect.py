@@ -30,7 +30,8 @@ def test_options_reach_the_reader(run):
 
 def test_what_was_understood_and_chosen_is_proposed(tmp_path, run):
     rows = (
-        "Instrument: X\nwavelength_nm,0,20,20.1,5,40\n400,1,2,3,4,5\n410,2,3,4,5,6\n420,3,4,5,6,7\n"
+        "Instrument: X\nwavelength_nm,0,20,20.1,5,40\n400,1,2,3,4,5\n# lamp changed\n"
+        "410,2,3,4,5,6\n420,3,4,5,6,7\n"
     )
     (tmp_path / "mine.csv").write_text(rows + "\nEnd\n", encoding="utf-16")
     refused = run()
@@ -40,7 +41,7 @@ def test_what_was_understood_and_chosen_is_proposed(tmp_path, run):
     for part in (
         "encoding       UTF-16",
         "header         row 2",
-        "left out       row 1 (above the table); row 7 (below the table)",
+        "left out       row 1 (above the table); row 4 (comments); row 8 (below the table)",
         "2 scans",
         'replicates: "marks"',
         "--replicates marks",

@@ -371,17 +371,6 @@ def test_a_mark_that_is_settled_is_read(file, content, value):
     np.testing.assert_array_equal(found, np.full((len(found), 3), value))
 
 
-def test_what_stands_around_the_table_is_said(file):
-    content = ABOVE + PLAIN.replace("\n420,", "\n# lamp changed\n420,") + BELOW
-    skipped = inspect_file(file(content)).to_json()["skipped"]
-    expected = [
-        "rows 1 to 3 (above the table)",
-        "row 7 (comments)",
-        "rows 11 to 12 (below the table)",
-    ]
-    assert skipped == expected
-
-
 def test_a_decimal_comma_may_come_late_and_stays_in_names(file):
     rows = "".join(f"{axis};1;2;3;4\n" for axis in range(400, 450))
     table = read_table(file(f"nm;0;1;2;3\n{rows}450;1;2,5;3;4\n"))

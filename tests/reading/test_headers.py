@@ -70,13 +70,11 @@ def test_texts_have_their_meaning(reads, text, meaning):
     assert reads(text) == meaning
 
 
-@pytest.mark.parametrize("units", ["µM uM", "μM µmol/l", "mg L-1=mg/L", "mol/dm3 M"])
-def test_spellings_of_one_unit(units):
+SPELLINGS = ["µM uM", "μM µmol/l", "mg L-1=mg/L", "mol/dm3 M"]
+OTHERS = ["mM MM", "µg/L ppb", "mg/L mg/mL"]
+
+
+@pytest.mark.parametrize("units", [*SPELLINGS, *OTHERS])
+def test_spellings_are_of_one_unit_or_not(units):
     one, other = units.split("=") if "=" in units else units.split()
-    assert same_unit(one, other)
-    assert same_unit(other, one)
-
-
-@pytest.mark.parametrize("units", ["mM MM", "µg/L ppb", "mg/L mg/mL"])
-def test_other_units_are_not_one(units):
-    assert not same_unit(*units.split())
+    assert same_unit(one, other) == same_unit(other, one) == (units in SPELLINGS)

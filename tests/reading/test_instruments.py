@@ -325,11 +325,3 @@ def test_words_beside_samples_and_wells_are_left_out_or_named(file):
     assert "columns Type" in inspect_file(numbers).text()
     found = read_table(numbers, target="type")
     np.testing.assert_array_equal(found.concentrations, [0, 1, 2, 3])
-
-
-@pytest.mark.parametrize(
-    ("name", "way"), [("a.0", "JCAMP-DX"), ("a.spa", "JCAMP-DX"), ("a.XLS", "xlsx")]
-)
-def test_formats_without_a_reader_have_a_way_out(file, name, way):
-    with pytest.raises(SpectraError, match=f"found a file .* expected one of .*; .*{way}"):
-        read_spectra(file("x", name))

@@ -178,10 +178,3 @@ def test_dilutions_of_a_second_sheet_are_no_concentrations(book):
     path = book(data=NAMED, Levels=[[row[0], row[2]] for row in KNOWN])
     with pytest.raises(SpectraError, match="found 'a', expected a concentration"):
         read_table(path)
-
-
-def test_headers_that_count_are_an_axis_and_reported(book):
-    cells = rows(["Conc (ppb)", *LEVELS])
-    found = inspect_file(book(data=[["Conc (ppb)", "wl1", "wl2", "wl3", "wl4"], *cells[1:]]))
-    np.testing.assert_array_equal(found.table.axis, [1, 2, 3, 4])
-    assert "the headers wl1 to wl4 are the axis, which counts" in found.doubts

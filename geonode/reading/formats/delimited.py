@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import level, wavelength
+from geonode.reading.headers import is_value
 from geonode.reading.layouts.table_place import FIRST_ROWS, Place, grid_of
+from geonode.reading.refusals import require_at_most
 from geonode.reading.sheet import (
     LONGEST_NAME,
     MOST_COLUMNS,
@@ -27,7 +28,6 @@ from geonode.reading.sheet import (
     Decimal,
     Row,
     Understood,
-    require_at_most,
     to_number,
 )
 from geonode.spectra.arrays import require_values
@@ -66,7 +66,8 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Cells:
     first = lines[:_FIRST_LINES]
     delimiter = _delimiter(first, clear=True, of_names=of_names) or _delimiter(lines) or ","
     rows = _rows_of_lines(lines, delimiter)
-    cells = [row for _, row in Place.of(rows, delimiter, of_names=of_names).table]
+    place = Place.of(rows, delimiter, of_names=of_names)
+    cells = [row for _, row in place.table]
     decimal = _decimal_mark(cells, delimiter)
     if delimiter != ",":
         _refuse_groups(cells)
@@ -79,9 +80,7 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Cells:
     remarks = _rows_of_lines(
         [(number, line.lstrip("# \t")) for number, line in comments], delimiter
     )
-    return grid_of(
-        rows, decimal, about, even=True, comments=remarks, mark=delimiter, of_names=of_names
-    )
+    return grid_of(rows, place, decimal, about, even=True, comments=remarks, mark=delimiter)
 
 
 def _rows_of_lines(lines: Iterable[tuple[int, str]], delimiter: str) -> list[Row]:
@@ -168,14 +167,8 @@ def _marked(cells: list[str]) -> Iterator[str]:
         if ("," in text or "." in text) and len(text) <= LONGEST_NAME:
             if _WITH_MARKS.fullmatch(text):
                 yield text
-            elif _is_named_number(text):
+            elif is_value(text.replace(",", ".", 1)):
                 yield text[: len(text) - len(text.lstrip("+-0123456789.,"))]
-
-
-def _is_named_number(text: str) -> bool:
-    """True where a text is a level or a wavelength, with a decimal point or comma."""
-    changed = text.replace(",", ".", 1)
-    return text[0] in "+-0123456789.," and bool(level(changed) or wavelength(changed))
 
 
 def _refuse_groups(rows: list[list[str]]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import (
@@ -25,19 +25,20 @@ from geonode.reading.headers import (
     wavelength,
 )
 from geonode.reading.layouts.table_place import (
+    Place,
     filled_columns,
     grid_of,
     trimmed,
     without_notes_beside,
 )
 from geonode.reading.levels import with_scan_marks
+from geonode.reading.refusals import errors_explained, require_at_most
 from geonode.reading.sheet import (
     LONGEST_NAME,
     MOST_COLUMNS,
     Cells,
     Row,
     Understood,
-    require_at_most,
     to_number,
 )
 
@@ -58,15 +59,6 @@ _LEFT_OUT = (
     *("xl/media/", "xl/calcchain.xml", "xl/comments", "xl/externallinks/", "customxml/"),
     *("xl/pivotcache/", "xl/pivottables/"),
 )
-_HIDDEN = re.compile(r'\shidden="(?:1|true)"')
-_HIDDEN_ROW = re.compile(r'<(?:\w+:)?row\b(?=[^>]*\shidden="(?:1|true)")[^>]*\sr="(\d{1,7})"')
-_COLUMNS = re.compile(r"<(?:\w+:)?col\b[^>]*>")
-_ENDS = re.compile(r'\s(?:min|max)="(\d{1,5})"')
-_FORMULA_CELL = re.compile(
-    r'<(?:\w+:)?c\b[^>]*\sr="([A-Z]{1,3})(\d{1,7})"[^>]*>\s*<(?:\w+:)?f\b(?:[^>]*/>|[^>]*>[^<]*<[^>]*>)'
-    r"\s*(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v></(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
-)
-_MERGED = re.compile(r'<(?:\w+:)?mergeCell\b[^>]*\sref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
 _CELLS = ("xl/worksheets/", "xl/sharedstrings.xml")
 
 
@@ -91,8 +83,8 @@ def read_excel(
         chosen = [one for one in filled if one.title != beside and sheet in (None, one.title)]
         if len(chosen) == 1:
             parts = {one.name: part.target for one, part in reader.parser.find_sheets()}
-            xml = reader.archive.read(parts[chosen[0].title]).decode("utf-8", "replace")
-            return _grid(chosen[0], _Marks.of(xml), of_names=of_names)
+            marks = _Marks.of(reader, parts[chosen[0].title])
+            return _grid(chosen[0], marks, of_names=of_names)
         names = ", ".join(repr(one.title) for one in filled)
     if not filled:
         raise SpectraError("found no cells in any sheet, expected a table in one")
@@ -114,37 +106,23 @@ def _opened(path: Path) -> Iterator[tuple[Any, list[Any]]]:
     """A workbook, and its sheets that have cells."""
     from openpyxl.reader.excel import ExcelReader  # noqa: PLC0415 - only for workbooks
 
-    _require_small(path)
-    try:
-        with path.open("rb") as file:
-            reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
-            reader.read()
-            filled = [
-                sheet
-                for sheet in reader.wb.worksheets
-                if any(value is not None for row in _rows_of_sheet(sheet) for value, _ in row)
-            ]
-            yield reader, filled
-    except SpectraError:
-        raise
-    except Exception as error:  # openpyxl raises anything where a part is damaged
-        raise SpectraError(
-            f"found a workbook that cannot be read ({error!r:.80}), expected one as Excel writes "
-            "it; save it anew, or as .csv"
-        ) from error
+    way_out = ", expected one as Excel writes it; save it anew, or as .csv"
+    with path.open("rb") as file, errors_explained("workbook", way_out):
+        _require_small(file)
+        reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
+        reader.read()
+        filled = [
+            sheet
+            for sheet in reader.wb.worksheets
+            if any(value is not None for row in _rows_of_sheet(sheet) for value, _ in row)
+        ]
+        yield reader, filled
 
 
-def _require_small(path: Path) -> None:
-    """Refuse what is no workbook, or unpacks to more than a table needs."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-    except OSError:
-        raise
-    except Exception as error:  # zipfile raises more than BadZipFile where bytes are damaged
-        raise SpectraError("found no workbook, expected one saved as .xlsx") from error
+def _require_small(file: BinaryIO) -> None:
+    """Refuse what unpacks to more than a table needs."""
     unpacked = 0
-    for entry in entries:
+    for entry in zipfile.ZipFile(file).infolist():
         name = entry.filename.lower()
         if not name.endswith((".xml", ".rels")) or name.startswith(_LEFT_OUT):
             continue
@@ -185,29 +163,36 @@ def _value_and_unit(cell: Any) -> tuple[Any, str | None]:
 
 
 class _Marks(NamedTuple):
-    """Marks in the XML of a sheet that openpyxl leaves out where it only reads cells."""
+    """Marks of a sheet that openpyxl leaves out where it only reads cells."""
 
     hidden: list[str]  # rows and columns that Excel does not show, for people
     not_computed: dict[int, str]  # cells of formulas without a saved value, by row
     merged: list[tuple[int, int, int, int]]  # left, top, right and bottom end of ranges, from 1
 
     @classmethod
-    def of(cls, xml: str) -> "_Marks":
-        """Marks in the XML of a sheet."""
-        from openpyxl.utils import get_column_letter, range_boundaries  # noqa: PLC0415
+    def of(cls, reader: Any, part: str) -> "_Marks":
+        """Marks of the sheet that a part of a workbook is."""
+        from openpyxl.utils import get_column_letter  # noqa: PLC0415
+        from openpyxl.worksheet._reader import VALUE_TAG, WorkSheetParser  # noqa: PLC0415
 
-        rows = [int(row) for row in _HIDDEN_ROW.findall(xml)]
+        parser = WorkSheetParser(reader.archive.open(part), reader.shared_strings)
+        parser.parse_formula = lambda cell: cell.findtext(VALUE_TAG)  # as it was saved
+        not_computed = {
+            row: f"{get_column_letter(cell['column'])}{row}"
+            for row, cells in parser.parse()
+            for cell in reversed(cells)
+            if cell["data_type"] == "f" and not cell["value"]
+        }
+        rows = [row for row, about in parser.row_dimensions.items() if _is_hidden(about)]
         columns = [
-            letter
-            for tag in _COLUMNS.findall(xml)
-            if _HIDDEN.search(tag) and (ends := _ENDS.findall(tag))
-            for letter in map(get_column_letter, range(int(ends[0]), min(int(ends[-1]), 16384) + 1))
+            get_column_letter(column)
+            for about in filter(_is_hidden, parser.column_dimensions.values())
+            for column in range(int(about["min"]), min(int(about["max"]), 16384) + 1)
         ]
-        hidden = [f"rows {', '.join(map(str, rows[:5]))}"] if rows else []
+        hidden = [f"rows {', '.join(rows[:5])}"] if rows else []
         hidden += [f"columns {', '.join(columns[:5])}"] if columns else []
-        formulas = reversed(_FORMULA_CELL.findall(xml))
-        not_computed = {int(row): cell + row for cell, row in formulas}
-        return cls(hidden, not_computed, [*map(range_boundaries, _MERGED.findall(xml))])
+        merged = parser.merged_cells.mergeCell if parser.merged_cells else ()
+        return cls(hidden, not_computed, [cells.bounds for cells in merged])
 
     def fill(self, rows: list[Row]) -> None:
         """Put texts of merged cells above all of their columns, or into all of their rows."""
@@ -220,6 +205,10 @@ class _Marks(NamedTuple):
                 for (_, above), (_, below) in pairwise(rows[top - 1 : bottom]):
                     if left <= min(len(above), len(below)):
                         below[left - 1] = above[left - 1]
+
+
+def _is_hidden(about: dict[str, str]) -> bool:
+    return about.get("hidden") in ("1", "true")
 
 
 def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Cells:
@@ -240,7 +229,7 @@ def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Cells:
     units = {(row, place_of[at]): unit for (row, at), unit in units.items() if at in place_of}
     notes = tuple(f"hidden in the sheet, and read: {hidden}" for hidden in marks.hidden)
     understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=beside, notes=notes)
-    grid = grid_of(rows, ".", understood, of_names=of_names)
+    grid = grid_of(rows, Place.of(rows, "\t", of_names=of_names), ".", understood)
     lost = [marks.not_computed[row] for row in grid.row_numbers if row in marks.not_computed]
     if lost:
         raise SpectraError(

@@ -24,7 +24,8 @@ from jaxtyping import Float
 from geonode.errors import SpectraError
 from geonode.reading.formats.delimited import read_text
 from geonode.reading.headers import AXIS_OF_UNIT, UNITS
-from geonode.reading.sheet import Sheet, Understood, joined_amounts, require_at_most, to_number
+from geonode.reading.refusals import errors_naming, require_at_most
+from geonode.reading.sheet import Sheet, Understood, joined_amounts, to_number
 from geonode.spectra.arrays import require_values
 from geonode.spectra.table import shortest
 from geonode.storage.seal import require_file
@@ -103,7 +104,7 @@ class _Block:
             return None
         if self.components:
             (text,) = self.components.values()
-        elif (number := _to_number(text)) is not None:
+        elif (number := to_number(text, None)) is not None:
             text = shortest(number)
         mark = _MARK_IN_TITLE.fullmatch(self.texts.get("TITLE", ""))
         return text + (mark[1] if mark else "")
@@ -122,7 +123,7 @@ class _Block:
         if label not in self.texts and default is not None:
             return default
         text = self.texts.get(label, "")
-        number = _to_number(text)
+        number = to_number(text, None)
         if number is None or not np.isfinite(number):
             raise SpectraError(f"{label}: found {text[:40]!r}, expected a finite number")
         return number
@@ -138,7 +139,6 @@ class _Block:
             expected = "(X++(Y..Y)) or (XY..XY)"
             raise SpectraError(f"found points of the form {form[:40]!r}, expected {expected}")
         axis, values = self._pairs() if form == "(XY..XY)" else self._even_points()
-        self._require_count(len(values))
         factor = self.number("YFACTOR", 1.0)
         values = values * factor
         first = self.number("FIRSTY", values[0]) if np.isfinite(values[0]) else values[0]
@@ -170,6 +170,7 @@ class _Block:
             repeats_last = in_differences
             if len(values) > len(axis):
                 break
+        self._require_count(len(values))
         return axis, np.array(values)
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -178,7 +179,7 @@ class _Block:
             point = [(row, _DECIMAL_COMMA.sub(".", line)) for row, line in self.lines]
             numbers = self._numbers(point)
         axis, values = np.array(numbers[::2]) * self.number("XFACTOR", 1.0), np.array(numbers[1::2])
-        self._require_count(len(axis))
+        self._require_count(len(numbers) / 2)
         _require_near("FIRSTX", self.number("FIRSTX", axis[0]), axis[0], axis)
         _require_near("LASTX", self.number("LASTX", axis[-1]), axis[-1], axis)
         return axis, values
@@ -195,9 +196,9 @@ class _Block:
                 numbers.append(number)
         return numbers
 
-    def _require_count(self, found: int) -> None:
+    def _require_count(self, found: float) -> None:
         if found != self.count:
-            raise SpectraError(f"found {found} points, expected {self.count} (NPOINTS)")
+            raise SpectraError(f"found {found:g} points, expected {self.count} (NPOINTS)")
 
 
 def read_jcamp(path: Path) -> Sheet:
@@ -214,10 +215,8 @@ def read_jcamp(path: Path) -> Sheet:
     require_values(sum(block.count for block in blocks))
     spectra = []
     for block, place in zip(blocks, places, strict=True):
-        try:
+        with errors_naming(place):
             spectra.append(block.spectrum())
-        except SpectraError as error:
-            raise SpectraError(f"{place}: {error}") from error
     axis, first, (name, unit) = spectra[0][0], blocks[0], blocks[0].axis_name_and_unit
     for block, place, (own, _) in zip(blocks, places, spectra, strict=True):
         one, other = (
@@ -316,9 +315,3 @@ def _require_near(what: str, found: float, expected: float, axis: np.ndarray) ->
             "of the axis (FIRSTX, LASTX, NPOINTS, XFACTOR); they contradict each other: "
             "export the spectrum again"
         )
-
-
-def _to_number(text: str) -> float | None:
-    """Number of a label, with a decimal point or comma."""
-    number = to_number(text)
-    return to_number(text, ",") if number is None else number

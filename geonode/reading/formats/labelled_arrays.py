@@ -13,25 +13,16 @@ spectra are called 1, 2, 3, as samples.
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
-from geonode.errors import ArtifactError, SpectraError
+from geonode.errors import SpectraError
 from geonode.reading.headers import UNITS, Role, axis_header, is_marked_amount, role
-from geonode.reading.sheet import (
-    LARGEST_BINARY,
-    MOST_COLUMNS,
-    Labels,
-    Sheet,
-    Understood,
-    is_one_way,
-    require_at_most,
-)
+from geonode.reading.refusals import LARGEST_BINARY, errors_explained, require_at_most
+from geonode.reading.sheet import MOST_COLUMNS, Labels, Sheet, Understood, is_one_way
 from geonode.spectra.arrays import MOST_VALUES, require_values
 from geonode.spectra.table import shortest
 from geonode.storage.seal import require_file
@@ -63,7 +54,7 @@ def read_zarr(path: Path) -> Sheet:
 
     if not path.is_dir():
         raise SpectraError("found no such folder, expected a Zarr store")
-    with errors_explained():
+    with errors_explained("labelled arrays"):
         require_plain(path, 8 * MOST_VALUES, MOST_CHUNKS)
         with xarray.open_zarr(path, decode_times=False, chunks=None, consolidated=False) as data:
             found = sheet_of_arrays(data, "Zarr")
@@ -81,7 +72,7 @@ def read_netcdf(path: Path) -> Sheet:
     import xarray  # noqa: PLC0415 - few files need it
 
     # A file is opened here, so that it is closed whatever a library raises.
-    with path.open("rb") as file, errors_explained():
+    with path.open("rb") as file, errors_explained("labelled arrays"):
         if path.stat().st_size > LARGEST_NETCDF:
             raise SpectraError(
                 f"found more than {LARGEST_NETCDF} bytes, expected at most that, as they are read "
@@ -113,25 +104,6 @@ def _require_few_values(file: BinaryIO) -> None:
             'found NetCDF 4, which needs more packages: pip install "geonode-spectra[netcdf]"'
         ) from error
     file.seek(0)
-
-
-@contextmanager
-def errors_explained(what: str = "labelled arrays") -> Iterator[None]:
-    """Turn whatever the libraries raise into a SpectraError, which calls the file so."""
-    try:
-        yield
-    except SpectraError:
-        raise
-    except ArtifactError as error:
-        raise SpectraError(str(error)) from error
-    except MemoryError as error:
-        raise SpectraError(
-            "found arrays that do not fit into memory, expected at most "
-            f"{MOST_VALUES} values; write those of spectra alone"
-        ) from error
-    except Exception as error:  # damaged parts raise anything
-        reason = " ".join(repr(error).split())
-        raise SpectraError(f"found no {what} that can be read ({reason:.80})") from error
 
 
 def sheet_of_arrays(data: Any, kind: str) -> Sheet:
@@ -275,8 +247,14 @@ def read_matlab(path: Path) -> Sheet:
         OSError: it cannot be read.
     """
     import xarray  # noqa: PLC0415 - few files need it
+    from scipy.io import loadmat, whosmat  # noqa: PLC0415
 
-    arrays = {name: array for name, array in _arrays(path).items() if np.isrealobj(array)}
+    require_at_most(LARGEST_BINARY, require_file(path).stat().st_size)
+    with errors_explained("MATLAB file of an earlier version than 7.3", f"; {_WAY_OUT}"):
+        shapes = {name: shape for name, shape, kind in whosmat(path) if kind in _NUMBER_TYPES}
+        require_values(sum(map(math.prod, shapes.values())))
+        found = loadmat(path, variable_names=[*shapes])
+        arrays = {name: np.asarray(found[name]) for name in shapes if np.isrealobj(found[name])}
     sides = {name: [side for side in array.shape if side > 1] for name, array in arrays.items()}
     matrices = [name for name, found in sides.items() if len(found) == 2]
     if len(matrices) != 1:
@@ -312,18 +290,3 @@ def read_matlab(path: Path) -> Sheet:
         if name not in axes and len(vector) == len(spectra)
     ]
     return replace(sheet, amounts=tuple(amounts))
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """Arrays of numbers of a file, by name."""
-    from scipy.io import loadmat, whosmat  # noqa: PLC0415 - few files need it
-
-    require_at_most(LARGEST_BINARY, require_file(path).stat().st_size)
-    try:
-        with errors_explained("MATLAB file of an earlier version than 7.3"):
-            shapes = {name: shape for name, shape, kind in whosmat(path) if kind in _NUMBER_TYPES}
-            require_values(sum(map(math.prod, shapes.values())))
-            found = loadmat(path, variable_names=[*shapes])
-            return {name: np.asarray(found[name]) for name in shapes}
-    except SpectraError as error:
-        raise SpectraError(f"{error}; {_WAY_OUT}") from error

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.reading.sheet import LARGEST_BINARY, Sheet, Understood, require_at_most
+from geonode.reading.refusals import LARGEST_BINARY, errors_explained, require_at_most
+from geonode.reading.sheet import Sheet, Understood
 from geonode.spectra.arrays import require_values
 from geonode.spectra.common_axis import on_common_axis
 from geonode.storage.seal import require_file
@@ -65,7 +66,7 @@ def read_spc(path: Path) -> Sheet:
         content = _renewed(content)
     _require_header(content)
     logging.getLogger("spc_io").setLevel(logging.ERROR)
-    try:
+    with errors_explained("SPC file"):
         raw = SpcRaw.from_bytes_io(io.BytesIO(content))
         found = SPC.from_spc_raw(raw)
         axes = [np.asarray(one.xarray, float) for one in found]
@@ -73,8 +74,6 @@ def read_spc(path: Path) -> Sheet:
         of_file, exponents = raw.main_header.fexp, [one.header.subexp for one in raw.subs]
         kind, signal = str(found.xtype), str(found.ytype)
         along = [one.z for one in found]
-    except Exception as error:  # damaged parts raise anything
-        raise SpectraError(f"found no SPC file that can be read ({error!r:.80})") from error
     for number, of_one in enumerate(exponents, start=1):
         if FLOATS not in (of_file, of_one) and of_file != of_one:
             raise SpectraError(

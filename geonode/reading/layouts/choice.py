@@ -4,6 +4,11 @@ Headers decide. A table whose first header names a spectral axis has one column 
 whose first headers are about samples has one row a spectrum. A table of bare numbers is only read
 if one of its two sides is too long for the levels of a series. Where nothing decides, the error
 names what each layout lacks.
+
+A layout is a class with a `name` for people, `fit` (whether a table is laid out so, and why or why
+not), and `spectra`, those of a table that is. They are grouped by spectrum: a damaged axis of a
+wide table has to be seen before values are sorted by it, and one row a value would need three times
+the memory.
 """
 
 import re
@@ -11,11 +16,10 @@ from collections import defaultdict
 from dataclasses import replace
 
 from geonode.errors import SpectraError
+from geonode.reading.amounts import Asked
 from geonode.reading.headers import UNITS, is_marked_amount, labelled_level, level, role
-from geonode.reading.layouts.columns import OneColumn, OneSpectrum
-from geonode.reading.layouts.layout import Asked, named_spectra
+from geonode.reading.layouts.columns import OneColumn, OneSpectrum, TwoColumnsEach
 from geonode.reading.layouts.long import OneRowAValue
-from geonode.reading.layouts.pairs import TwoColumnsEach
 from geonode.reading.layouts.rows import (
     FEWEST_EVEN,
     OneRow,
@@ -77,7 +81,7 @@ def sheet_of(grid: Cells, asked: Asked) -> Sheet:
             "are the spectra; write wavelength_nm (one column a spectrum) or concentration (one "
             "row)"
         )
-    sheet = named_spectra(chosen.long(grid, asked), asked)
+    sheet = chosen.spectra(grid, asked)
     if asked.series:
         refuse_matrix(grid, sheet)
     reasons = [f"{chosen.name}: {fits.pop(chosen)[1]}"]

@@ -1,4 +1,4 @@
-"""One column a spectrum, right of the axis; and two columns, which are one spectrum.
+"""Spectra in columns: one each, right of the axis; one in all; or two each, of axis and values.
 
 A header may have several rows, such as names above units or samples above concentrations. A row
 that is the same above every spectrum, or units alone, names units; a row of numbers, with or
@@ -11,7 +11,10 @@ from dataclasses import replace
 from functools import partial, reduce
 from typing import NamedTuple
 
+import numpy as np
+
 from geonode.errors import SpectraError
+from geonode.reading.amounts import Asked, named_spectra
 from geonode.reading.headers import (
     AXIS_OF_UNIT,
     CONCENTRATION_UNIT,
@@ -22,11 +25,26 @@ from geonode.reading.headers import (
     level,
     role,
 )
-from geonode.reading.layouts.layout import Asked, axis_of
-from geonode.reading.layouts.rows import corner_parts, direction, refuse_turned, runs_one_way
+from geonode.reading.layouts.rows import (
+    axis_of,
+    corner_parts,
+    direction,
+    refuse_turned,
+    runs_one_way,
+)
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.levels import SECOND_TABLE, common_unit, with_scan_marks
-from geonode.reading.sheet import NOT_KNOWN, Cells, Labels, Sheet, is_word, places_called, to_number
+from geonode.reading.sheet import (
+    NOT_KNOWN,
+    Cells,
+    Labels,
+    Row,
+    Sheet,
+    is_word,
+    places_called,
+    to_number,
+)
+from geonode.spectra.common_axis import on_common_axis
 
 _OF_OTHERS = re.compile("laser|excit|slit|band|resol|interval|step|^\\W*y", re.I)
 """Lines above a spectrum whose units are not of its axis."""
@@ -47,7 +65,7 @@ class OneSpectrum:
             return False, "the first column does not ascend or descend throughout"
         return True, "two columns, of which the first ascends or descends, and text around"
 
-    def long(self, grid: Cells, asked: Asked) -> Sheet:
+    def spectra(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectrum, with the unit of the axis from the text above where it is named there."""
         name, *signals = grid.header
         header = name or "axis"
@@ -60,7 +78,7 @@ class OneSpectrum:
         if others:
             grid = replace(grid.only([0, at + 1], f"channels {others}"), signal=signals[at])
         names = (grid.header_row, [header, called or asked.called])
-        return OneColumn().long(replace(grid, headings=[names]), asked)
+        return OneColumn().spectra(replace(grid, headings=[names]), asked)
 
 
 def _unit_in(preamble: tuple[str, ...]) -> str | None:
@@ -72,6 +90,79 @@ def _unit_in(preamble: tuple[str, ...]) -> str | None:
             of_axis = axis_header(value)[1] if role(value) == "axis" else "1"
             units |= {UNITS.get(value.lower(), of_axis)} - {"1"}
     return units.pop() if len(units) == 1 else None
+
+
+class TwoColumnsEach:
+    """Two columns a spectrum; each may have an axis of its own, and end where it likes."""
+
+    name = "two columns a spectrum"
+
+    def fit(self, grid: Cells, asked: Asked) -> tuple[bool, str]:  # noqa: ARG002
+        """A row of the header names an axis above every second column."""
+        row = _axis_row(grid)
+        if row is None:
+            return False, "no row of the header names an axis above every second column"
+        return True, f"row {row[0]} names an axis above every second column"
+
+    def spectra(self, grid: Cells, asked: Asked) -> Sheet:
+        """The spectra on their common axis, without those of a baseline."""
+        axis_row = _axis_row(grid) or grid.headings[-1]
+        header_row, cells = axis_row
+        others = [row for row in grid.headings if row != axis_row]
+        if len(others) > 1:
+            raise SpectraError(
+                f"rows {others[0][0]} and {others[1][0]}: found two rows above those of the axis, "
+                "expected one row of names or concentrations"
+            )
+        names, signal = cells[1::2], None
+        if others:
+            header_row, above = others[0]
+            names = [one or two for one, two in zip(above[::2], above[1::2], strict=True)]
+        pairs = [at for at, name in enumerate(names) if not name.lower().startswith("baseline")]
+        left = [name for name in names if name.lower().startswith("baseline")]
+        if others:
+            signals = {cells[2 * pair + 1] for pair in pairs}
+            signal = signals.pop() if len(signals) == 1 else None
+        axes, values = [], []
+        for pair in pairs:
+            at, spectrum = grid.numbers([2 * pair])[:, 0], grid.numbers([2 * pair + 1])[:, 0]
+            lost = np.flatnonzero(np.isnan(at) & np.isfinite(spectrum))
+            if lost.size:
+                row, name = grid.row_numbers[lost[0]], names[pair]
+                raise SpectraError(f"row {row}: found a value of {name!r} without its wavelength")
+            axes.append(at[~np.isnan(at)])
+            values.append(spectrum[~np.isnan(at)])
+        if not pairs:
+            raise SpectraError("found baselines alone, expected spectra beside them")
+        names = [names[pair] for pair in pairs]
+        axis, spectra, notes = on_common_axis(
+            axes, values, [f"spectrum {name!r}" for name in names]
+        )
+        axis_name, axis_unit = axis_header(cells[0])
+        skipped = (f"baselines: {', '.join(left)}",) if left else ()
+        places = [f"row {header_row}, column {2 * pair + 1}" for pair in pairs]
+        return named_spectra(
+            [Labels("", with_scan_marks(names) if asked.series else names, places)],
+            asked,
+            grid.understood.also(skipped=skipped, notes=notes),
+            axis=axis,
+            axis_name=axis_name,
+            axis_unit=axis_unit,
+            axis_places=[f"wavelength {value:.10g}" for value in axis],
+            values=spectra,
+            signal=signal,
+            columns=True,
+            of_samples=counts_rows([*dict.fromkeys(names)]),
+        )
+
+
+def _axis_row(grid: Cells) -> Row | None:
+    """The row of the header that names an axis above every second column; None: there is none."""
+    for number, cells in grid.headings:
+        named = {cell.lower() for cell in cells[::2]}
+        if len(cells) >= 4 and len(cells) % 2 == 0 and len(named) == 1 and role(cells[0]) == "axis":
+            return number, cells
+    return None
 
 
 class OneColumn:
@@ -86,7 +177,7 @@ class OneColumn:
         way, reason = direction(grid, asked)
         return way == "columns", reason
 
-    def long(self, grid: Cells, asked: Asked) -> Sheet:
+    def spectra(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra, and the names above them; columns of remarks are left out."""
         grid, amounts = _without_remarks(grid), list[Labels]()
         if len(grid.headings) > 1:
@@ -110,14 +201,15 @@ class OneColumn:
         axis, unit = axis_of(
             grid.column(0), [f"{row}, column {grid.header[0]!r}" for row in rows], unit
         )
-        return Sheet.labelled(
-            labels=[Labels("sample" if amounts else of_columns, names, places), *amounts],
+        return named_spectra(
+            [Labels("sample" if amounts else of_columns, names, places), *amounts],
+            asked,
+            grid.understood,
             axis=axis,
             axis_name=axis_name,
             axis_unit=unit,
             axis_places=rows,
             values=values.T,
-            understood=grid.understood,
             signal=grid.signal,
             columns=not amounts,
         )

@@ -3,6 +3,7 @@
 import numpy as np
 
 from geonode.errors import SpectraError
+from geonode.reading.amounts import Asked, column_labels, named_spectra, with_unit_column
 from geonode.reading.headers import (
     Role,
     axis_header,
@@ -11,7 +12,6 @@ from geonode.reading.headers import (
     level,
     role,
 )
-from geonode.reading.layouts.layout import Asked, column_labels, with_unit_column
 from geonode.reading.levels import with_scan_marks
 from geonode.reading.sheet import Cells, Sheet, to_number
 from geonode.spectra.arrays import require_values
@@ -41,7 +41,7 @@ class OneRowAValue:
             why_not = "no wavelength repeats itself"
         return not why_not, why_not or "headers name an axis, what was measured there, a value"
 
-    def long(self, grid: Cells, asked: Asked) -> Sheet:
+    def spectra(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra; a column of replicates numbers scans of one sample or of its amounts."""
         header, rows = grid.header, grid.row_numbers
         roles = _roles(grid)
@@ -72,10 +72,9 @@ class OneRowAValue:
             labels[at] = labels[at]._replace(cells=texts)
         of_level = {cell: level(cell) or cell for at in keys for cell in {*labels[at].cells}}
         each = list(zip(*([of_level[c] for c in labels[at].cells] for at in keys), strict=True))
-        first = dict(zip(reversed(each), reversed(range(len(each))), strict=True))
-        order = sorted(first.values())
-        spectrum_of = {each[row]: place for place, row in enumerate(order)}
-        spectra = [spectrum_of[key] for key in each]
+        spectrum_of: dict[object, int] = {}
+        spectra = [spectrum_of.setdefault(key, len(spectrum_of)) for key in each]
+        order = np.unique(spectra, return_index=True)[1].tolist()
         about = [labels[at].at(order) for at in (*sample, *amounts * (of_series or not sample))]
         if not sample and (len(amounts) > 1 or not of_series):
             joined = map(", ".join, zip(*(one.cells for one in about), strict=True))
@@ -106,25 +105,24 @@ class OneRowAValue:
         unused = [at for at, one in enumerate(roles) if at in left or one == "about"]
         skipped = tuple(f"column {grid.header[at]!r}" for at in unused)
         scans = "samples are scans" if of_series and sample else ""
-        return Sheet.labelled(
-            labels=about,
+        return named_spectra(
+            about,
+            asked,
+            grid.understood.also(scans, skipped=skipped),
             axis=axis,
             axis_name=axis_name,
             axis_unit=axis_unit,
             axis_places=[f"wavelength {value:.10g}" for value in axis],
             values=values,
-            understood=grid.understood.also(scans, skipped=skipped),
             signal=header[at_value],
         )
 
 
-def _role_of_column(header: str) -> Role | None:
-    return "concentration" if is_marked_amount(header) else role(header)
-
-
 def _roles(grid: Cells) -> list[Role | None]:
     """Roles of the columns; numbers that are the same in every row of a sample are amounts."""
-    roles = [_role_of_column(name) for name in grid.header]
+    roles: list[Role | None] = [
+        "concentration" if is_marked_amount(name) else role(name) for name in grid.header
+    ]
     numbers = [at for at, one in enumerate(roles) if one is None and not _is_text(grid.column(at))]
     if "other" in roles and len(numbers) > 1:
         samples = grid.column(roles.index("other"))

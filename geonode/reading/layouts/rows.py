@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from jaxtyping import Float
 
 from geonode.errors import SpectraError
+from geonode.reading.amounts import Asked, column_labels, named_spectra
 from geonode.reading.headers import (
     AXIS_OF_UNIT,
     axis_header,
@@ -15,7 +17,6 @@ from geonode.reading.headers import (
     role,
     wavelength,
 )
-from geonode.reading.layouts.layout import Asked, axis_of, column_labels
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.sheet import Cells, Sheet, is_one_way, to_number
 from geonode.spectra.table import FEWEST_WAVELENGTHS, MOST_LEVELS
@@ -33,6 +34,35 @@ FEWEST_EVEN = 10
 """Numbers from which even steps make an axis rather than levels."""
 
 Way = Literal["columns", "rows"] | None
+
+
+def axis_of(
+    texts: Sequence[str], places: Sequence[str], unit: str
+) -> tuple[Float[np.ndarray, "wavelength"], str]:
+    """Spectral axis and its unit.
+
+    Args:
+        texts: cells of the axis, with or without a unit.
+        places: where each stands, for messages.
+        unit: unit in the name of the axis; "1" if it has none.
+
+    Raises:
+        SpectraError: a cell is no finite number, or has another unit.
+    """
+    axis = np.empty(len(texts))
+    for at, (text, place) in enumerate(zip(texts, places, strict=True)):
+        found, own = wavelength(text) or (np.nan, None)
+        if not np.isfinite(found):
+            raise SpectraError(
+                f"{place}: found {text[:40]!r} on the axis, expected a finite number, such as 400 "
+                "or 400 nm"
+            )
+        if own is not None and unit not in ("1", own):
+            raise SpectraError(
+                f"{place}: found units {unit} and {own} on one axis, expected one; convert it first"
+            )
+        axis[at], unit = found, own or unit
+    return axis, unit
 
 
 def corner_parts(corner: str) -> tuple[str, str]:
@@ -218,7 +248,7 @@ class OneRow:
         way, reason = direction(grid, asked)
         return way == "rows", reason
 
-    def long(self, grid: Cells, asked: Asked) -> Sheet:
+    def spectra(self, grid: Cells, asked: Asked) -> Sheet:
         """The spectra, and the columns beside them."""
         header = grid.header
         axis = axis_columns(header) or range(1, len(header))
@@ -237,13 +267,14 @@ class OneRow:
         texts, places = [header[at] for at in axis], [grid.place(at + 1) for at in axis]
         values, unit = axis_of(texts, places, unit)
         labels = [column_labels(grid, at) for at in about]
-        return Sheet.labelled(
-            labels=[one._replace(header=corner_parts(one.header)[0]) for one in labels],
+        return named_spectra(
+            [one._replace(header=corner_parts(one.header)[0]) for one in labels],
+            asked,
+            grid.understood,
             axis=values,
             axis_name=axis_name or AXIS_OF_UNIT[unit],
             axis_unit=unit,
             axis_places=[f"column {at + 1}" for at in axis],
             values=grid.numbers(axis),
-            understood=grid.understood,
             of_samples=len(about) == 1 and counts_rows(grid.column(about[0])),
         )

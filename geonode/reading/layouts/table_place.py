@@ -109,7 +109,7 @@ def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:
 
 def _is_number(cell: str) -> bool:
     """True where a cell is a number with a decimal point or comma."""
-    return to_number(cell) is not None or to_number(cell, ",") is not None
+    return to_number(cell, None) is not None
 
 
 def _ends_of(kinds: Sequence[Kind]) -> tuple[int, int, int] | None:
@@ -210,36 +210,36 @@ def _above_keys(above: list[Row], body: list[Row]) -> list[Row]:
 
 def grid_of(
     rows: list[Row],
+    place: Place,
     decimal: Decimal,
     understood: Understood,
     *,
     even: bool = False,
     comments: Sequence[Row] = (),
     mark: str = "\t",
-    of_names: bool = False,
 ) -> Cells:
     """The table among the rows of a file.
 
     Args:
         rows: number and cells of each row.
+        place: that of the table among them.
         decimal: decimal mark.
         understood: what is known of the file.
         even: whether a row must have all its cells, or ends with its last filled one.
         comments: rows marked as comments; the last one above a table without a header is its
             header, as NumPy writes it.
         mark: what parts the cells.
-        of_names: whether it is a table of names and amounts.
 
     Raises:
         SpectraError: a row is blank above another, has more cells than the header, or fewer where
             it must have all.
     """
-    header, body, _ = Place.of(rows, mark, of_names=of_names)
+    header, body, _ = place
     around = sorted([*rows, *comments])
     before = [row for row in around if body and row[0] < body[0][0] and row[1]]
-    numbers_first = bool(body) and _kind_of_row(body[0][1], mark) == "data"
-    if not header and before[-1:] and before[-1] in comments and numbers_first:
-        header = before[-1:] if _names_columns(before[-1:], body) else []
+    if not header and before and before[-1] in comments:
+        numbers_first = _kind_of_row(body[0][1], mark) == "data"
+        header = before[-1:] if numbers_first and _names_columns(before[-1:], body) else []
     if not header:  # of names and numbers without a row above them, the first is the header
         header, body = body[:1], body[1:]
     blank = next((number for number, cells in body if not cells), None)

@@ -7,9 +7,9 @@ import xarray
 
 from geonode.errors import SpectraError
 from geonode.estimation.image import Image
+from geonode.reading.amounts import Asked
 from geonode.reading.files import read_sheet, read_spectra
 from geonode.reading.formats import labelled_arrays
-from geonode.reading.layouts.layout import Asked
 from geonode.spectra import arrays
 from tests.reading.tables import read_table
 
