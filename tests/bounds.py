@@ -9,7 +9,6 @@ import pickle
 import resource
 import signal
 import sys
-import time
 import warnings
 import zipfile
 import zlib
@@ -32,7 +31,7 @@ from tests.reading.tables import read_table
 
 ROOT = Path(__file__).parents[1]
 MEMORY = 2**29  # bytes beside what the modules take
-SECONDS = 20
+SECONDS = 60  # after which a reader is taken to hang
 AXIS, LEVELS = np.arange(400.0, 404.0), np.array([0.0, 10, 20, 30])
 SIGNAL = np.arange(16.0).reshape(4, 4)
 
@@ -285,17 +284,15 @@ def main(folder):
         place.mkdir()
         path = make(place)
         resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY, hard))
-        signal.alarm(2 * SECONDS)
-        began = time.perf_counter()
+        signal.alarm(SECONDS)
         try:
             found = ["nothing", repr(read(path))]
         except BaseException as error:
             found = [type(error).__name__, str(error)]
         signal.alarm(0)
-        seconds = time.perf_counter() - began
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
         ran = (place / "ran").exists()
-        sys.stdout.write(json.dumps([name, *found, seconds, ran]) + "\n")
+        sys.stdout.write(json.dumps([name, *found, ran]) + "\n")
 
 
 if __name__ == "__main__":
