@@ -59,9 +59,13 @@ def test_networks_and_their_grids_lead_to_the_same_stations():
         Panels.between(x, 24).evaluate(metric, w).stations(),
         DirectSource(metric, w),
     )
+    pairs, (source_of, target_of) = torch.tensor([[3, 0, 11], [9, 7, 8]]), ordered_pairs(4)
+    features = on_panels.features(source_of[pairs], target_of[pairs])  # each model has its own
     for model in range(2):
         closed_form = ClosedForm(source.grid(model, nodes(2000)))
         expected, found = closed_form.stations(x[model], w), on_panels[model]
+        every = found.every_path()[1][pairs[model]]
+        torch.testing.assert_close(features[model], every, rtol=1e-13, atol=1e-14)
         for name in ("positions", "length", "moment", "root", "wavelengths"):
             parts = getattr(found, name), getattr(expected, name)
             torch.testing.assert_close(*parts, rtol=1e-10, atol=1e-11)

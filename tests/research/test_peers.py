@@ -1,10 +1,8 @@
-from dataclasses import dataclass
-
 import pytest
 import torch
-from torch import Tensor
 
 import research.peers as benchmark
+from geonode.geometry.field import Field
 from geonode.geometry.problem import BoundaryValueProblem
 from research import peer_solvers
 from research.peer_solvers import Rows
@@ -19,18 +17,10 @@ def rate(w):
     return 1 + w
 
 
-@dataclass(frozen=True)
-class Exponential:
+def exponential(positions, wavelengths):
     """g = exp(2 a x) with an a of its own at every wavelength."""
-
-    wavelengths: Tensor
-
-    def __call__(self, positions):
-        a = rate(self.wavelengths)[:, None]
-        return a * positions, a.expand_as(positions)
-
-    def __getitem__(self, rows):
-        return Exponential(self.wavelengths[rows])
+    a = rate(wavelengths)[:, None]
+    return a * positions, a.expand_as(positions)
 
 
 def known_case():
@@ -44,7 +34,7 @@ def known_case():
     a = rate(w)
     v0 = torch.expm1(a * (end - start)) / a
 
-    rows = Rows(Exponential(w), w, start, end)
+    rows = Rows(Field(exponential, w), w, start, end)
     known = (v0, torch.exp(a * (start - end)))
     return Case(lambda x, w: rate(w), lambda nodes: v0, lambda nodes: v0 + 0.1**nodes, rows, *known)
 
