@@ -40,6 +40,12 @@ def test_a_line_is_that_of_its_normal_equations():
     assert found.p_value == pytest.approx(1 - t / np.sqrt(t**2 + 2))
 
 
+def test_a_level_signal_has_no_slope_and_an_exact_line_has():
+    level = line_of(beer.LEVELS, np.full(5, 0.3))
+    assert (level.is_sloped, level.slope, level.r2, level.p_value) == (False, 0, 0, 1)
+    assert line_of(beer.LEVELS, 2 * beer.LEVELS).is_sloped
+
+
 def test_the_relative_standard_error_is_that_of_levels_read_back():
     """Read back: 1.1, 1.8 and 3.1 of 1, 2 and 3, on a line of slope 1 through zero; not the blank.
 

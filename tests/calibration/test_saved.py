@@ -305,8 +305,11 @@ def test_a_file_that_cannot_validate_is_refused(calibration, tmp_path, columns, 
         Known.read(known, calibration.series)
 
 
+TWICE = [["a=1", "a=2"], ["a=1", "day=2"]]  # a spectrum alone has the name of its file too
+
+
 @pytest.mark.parametrize(
-    "controls", [["a"], ["a=x"], ["a=-1"], ["a=inf"], ["=3"], ["other=3"], ["a=1", "a=2"]]
+    "controls", [["a"], ["a=x"], ["a=-1"], ["a=inf"], ["=3"], ["other=3"], *TWICE]
 )
 def test_a_control_that_is_no_number_or_not_there_is_refused(calibration, tmp_path, controls):
     day = write(tmp_path / "day.csv", {"a": UNKNOWN[1]})
