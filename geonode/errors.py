@@ -29,7 +29,8 @@ class GeonodeError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Restored from another process without calling __init__, as the arguments of some classes
         # are not their message.
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__ or None
+        arguments = (type(self), *self.args)
+        return copyreg.__newobj__, arguments, self.__dict__  # type: ignore[attr-defined]
 
 
 class ParameterError(GeonodeError):
