@@ -17,6 +17,7 @@ from geonode.report.figures import (
 from geonode.report.kit import (
     Figure,
     concentration,
+    keyed,
     marks,
     spectra_figure,
     x_axis,
@@ -58,6 +59,15 @@ def test_concentrations_of_more_than_two_decades_are_drawn_by_decades(levels, ti
     scale = concentration(alt.X, "c", "c", np.array(levels, float)).to_dict()
     assert scale["scale"].get("type") == ("symlog" if ticks else None)
     assert scale.get("axis", {}).get("values") == ticks
+
+
+def test_the_legend_names_the_layers_in_order():
+    part = keyed({"one": "#111111", "it's": "#222222"})
+    chart = alt.layer(part("it's", "line", x_axis("x", "x")), part("one", "line", x_axis("x", "x")))
+    spec = json.loads(Figure("f", "", chart).to_json())
+    for layer, name in zip(spec["layer"], ["it's", "one"], strict=True):
+        assert layer["encoding"]["color"]["scale"]["domain"] == ["one", "it's"]
+        assert json.loads(layer["transform"][0]["calculate"]) == name
 
 
 def test_the_same_chart_gives_the_same_png_written_whole_or_not_at_all(tmp_path):

@@ -62,6 +62,16 @@ def test_one_of_another_run_is_told_with_both_files_and_checksums(chain, place):
     assert type(caught.value) is ArtifactError
 
 
+def test_every_artifact_before_it_counts_and_no_other(chain):
+    write(chain[1], value=2.0, made_from={NAMES[0]: read_seal(chain[0]).checksum})
+    with consistent_artifacts(*chain[:2]), consistent_artifacts(chain[0], chain[2]):
+        pass
+    for paths in (chain, chain[1:]):
+        match = r"solved\.zarr: .* made from metric\.safetensors"
+        with pytest.raises(ArtifactError, match=match), consistent_artifacts(*paths):
+            pass
+
+
 @pytest.mark.parametrize("place", range(3))
 def test_what_is_replaced_while_it_is_read_is_refused(chain, place):
     match = f"{chain[place].name}: was replaced by another while"
