@@ -1,6 +1,5 @@
 """Command `geonode`: its commands and their groups."""
 
-from inspect import getdoc
 from typing import Annotated
 
 import typer
@@ -15,6 +14,7 @@ from geonode.commands.geodesic import geodesic
 from geonode.commands.panel import panel
 from geonode.commands.predict import predict
 from geonode.commands.spectra_file import calibrate, inspect, next_levels
+from geonode.terminal import documentation
 
 _SPECTRA, _PIPELINE, _MACHINE = "Your spectra", "The pipeline", "This machine"
 
@@ -66,7 +66,7 @@ for name, command, group, example in (
     ("verify", verify, _PIPELINE, "geonode verify data"),
     ("devices", devices, _MACHINE, "geonode devices"),
 ):
-    paragraphs = (getdoc(command) or "").split("\n\n")
+    paragraphs = documentation(command).split("\n\n")
     app.command(
         name,
         help="\n\n".join(" ".join(text.split()) for text in paragraphs),  # as wide as the terminal

@@ -1,16 +1,19 @@
 """Output on a terminal, errors as one line, and the log on stderr, without control characters."""
 
+import ast
 import atexit
 import errno
 import gc
+import inspect
 import logging
 import os
 import sys
 import traceback
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, Literal
 
 import typer
@@ -38,6 +41,14 @@ def printable(text: str) -> str:
     return "".join(
         letter if letter == "\n" or _is_shown(letter) else repr(letter)[1:-1] for letter in text
     )
+
+
+def documentation(function: Callable[..., Any]) -> str:
+    """Docstring of a function, for help; from its source where `python -OO` has dropped it."""
+    if function.__doc__ is not None:
+        return str(inspect.getdoc(function))
+    (definition,) = ast.parse(dedent(inspect.getsource(function))).body
+    return str(ast.get_docstring(definition))  # type: ignore[arg-type]
 
 
 def tell(text: str) -> None:

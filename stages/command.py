@@ -23,7 +23,7 @@ from geonode.config import Parameters
 from geonode.errors import ParameterError
 from geonode.parameters_file import parse_yaml, read_parameters
 from geonode.progress import bar as progress  # noqa: F401 - for the stages
-from geonode.terminal import Level, OneLineCommand, logged, tell
+from geonode.terminal import Level, OneLineCommand, documentation, logged, tell
 from stages.paths import METRICS, PARAMETERS, PIPELINE, RECORDS
 
 _LOG = logging.getLogger("geonode.stages")
@@ -71,7 +71,7 @@ def stage(
         command.__signature__ = signature  # type: ignore[attr-defined]
         command.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()}
         application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        application.command(cls=OneLineCommand, help=inspect.getdoc(run))(command)
+        application.command(cls=OneLineCommand, help=documentation(run))(command)
         return application
 
     return decorate

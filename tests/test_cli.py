@@ -53,6 +53,12 @@ def run(line):
     return subprocess.run(line, check=False, shell=True, cwd=ROOT, capture_output=True, text=True)
 
 
+@pytest.mark.parametrize("words", ["geonode.cli estimate", "stages.spectra"])
+def test_help_does_not_need_docstrings(words):
+    told = run(f"python -OO -m {words} --help").stdout
+    assert re.search("Estimate the amounts of every|Read, validate and chart", told)
+
+
 @pytest.mark.parametrize("words", ["geonode.cli devices", "geonode.cli --help", "stages.spectra"])
 def test_a_closed_standard_output_is_one_line_and_status_1(words):
     done = run(f"python -m {words} >&-")
