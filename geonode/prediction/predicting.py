@@ -25,6 +25,7 @@ from geonode.reading.headers import role
 from geonode.storage.atomic import replacing
 from geonode.storage.large import batch_size, in_format
 from geonode.storage.table import Column, Table, shortest
+from geonode.wording import percent
 
 BLOCK_SPECTRA = 256
 COPIES = 4  # arrays of the size of a block's factors: those of every kind and of their mixture
@@ -43,8 +44,9 @@ class PredictedBlock:
     """Standard deviation: the calibrated scale, or that over members, sources and kinds without
     inner folds."""
     interval: Float[np.ndarray, "2 target wavelength"] | None
-    """Lower and upper end of the interval of `COVERAGE`; None without intervals."""
+    """Lower and upper end of the interval of the level; None without intervals."""
     extrapolated: Bool[np.ndarray, "target"]  # whether a concentration is out of the measured range
+    level: float = COVERAGE  # probability of the interval
 
     @property
     def values(self) -> tuple[Float[np.ndarray, "target wavelength"], ...]:
@@ -53,7 +55,11 @@ class PredictedBlock:
 
     @classmethod
     def of(
-        cls, model: SpectralModel, concentrations: Float[np.ndarray, "target"], start: int = 0
+        cls,
+        model: SpectralModel,
+        concentrations: Float[np.ndarray, "target"],
+        start: int = 0,
+        level: float = COVERAGE,
     ) -> "PredictedBlock":
         """Predictions of a model at some concentrations.
 
@@ -64,8 +70,8 @@ class PredictedBlock:
         with np.errstate(all="ignore"):  # predictions that are not finite are refused below
             predicted, inside = model.predict(concentrations), model.is_inside(concentrations)
         signal, std, interval = predicted.spectra, predicted.deviation, None
-        if predicted.half_width is not None:
-            _, half = predicted.band
+        if predicted.half_widths is not None:
+            _, half = predicted.band(level)
             interval = np.stack([signal - half, signal + half])
         finite = np.isfinite(signal).all(axis=1) & np.isfinite(std).all(axis=1)
         if not finite.all():
@@ -73,7 +79,7 @@ class PredictedBlock:
                 f"concentration {concentrations[~finite][0]:g}: found a prediction that is not "
                 "finite, expected a concentration closer to the levels of the series"
             )
-        return cls(start, concentrations, signal, std, interval, ~inside)
+        return cls(start, concentrations, signal, std, interval, ~inside, level)
 
 
 Sink = Callable[[PredictedBlock], None]
@@ -123,6 +129,7 @@ def blocks(
     concentrations: Float[np.ndarray, "target"],
     size: int | None = None,
     report: Progress = silent,
+    level: float = COVERAGE,
 ) -> Iterator[PredictedBlock]:
     """Predict spectra block by block, so that memory does not grow with their number.
 
@@ -131,12 +138,13 @@ def blocks(
         concentrations: all requested concentrations.
         size: number of spectra in a block; None: `BLOCK_SPECTRA`, fewer if they are large.
         report: called with the number of predicted spectra.
+        level: probability of the intervals.
     """
     if size is None:
         first = model.predict(np.array(model.range[:1]))
         size = batch_size(8 * COPIES * first.factors.size, BLOCK_SPECTRA, 1)
     for start in range(0, len(concentrations), size):
-        block = PredictedBlock.of(model, concentrations[start : start + size], start)
+        block = PredictedBlock.of(model, concentrations[start : start + size], start, level)
         yield block
         report(len(block.concentrations))
 
@@ -170,6 +178,7 @@ class PredictedFile:
     concentrations: Float[np.ndarray, "target"]  # all concentrations
     only_signal: bool = False  # whether to write only concentration, wavelength and signal
     number: Format = "float64"  # format of the spectra in arrays
+    level: float = COVERAGE  # probability of the intervals
 
     def opened(self) -> AbstractContextManager[Sink]:
         """Context in which blocks are written.
@@ -188,7 +197,7 @@ class PredictedFile:
         if not self.only_signal:
             names["std"] = f"standard deviation of {signal}"
             if self.model.blend.has_intervals:
-                share = f"{COVERAGE * 100:.0f}"
+                share = percent(self.level)
                 names[f"low{share}"] = f"lower end of the {share}% interval"
                 names[f"high{share}"] = f"upper end of the {share}% interval"
         return names

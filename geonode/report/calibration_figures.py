@@ -114,13 +114,16 @@ def curve(model: OneSubstance) -> Figure:
     series, at, predictions = model.series, drawn_places(model), model.predictions
     lines = [Line.of(series, place) for place in at.tolist()]
     fits = {name: [getattr(line, name) for line in lines] for name in ("intercept", "slope")}
-    bands = {"predicted": predictions.spectra[:, at].T, "half": predictions.band[1][:, at].T}
+    bands = {
+        "predicted": predictions.spectra[:, at].T,
+        "half": predictions.band(model.level)[1][:, at].T,
+    }
     tables = {
         "curve": {"at": np.arange(len(at)), **bands, **fits},
         "measured": {"at": np.arange(len(at)), "signal": series.signal[:, at].T},
     }
-    predicted, straight, amount = "geonode, 90% interval", "straight line", "concentration"
-    levels, place = series.concentrations, "wavelength"
+    predicted, straight = f"geonode, {percent(model.level)}% interval", "straight line"
+    levels, amount, place = series.concentrations, "concentration", "wavelength"
     x = concentration(alt.X, amount, labelled(amount, series.unit), levels)
     signal, fitted = (y_axis(name, series.signal_label) for name in ("signal", "fitted"))
     part = keyed({"measured": INK, predicted: MODEL, straight: SECOND})
@@ -242,10 +245,11 @@ def component_errors(model: OneSubstance) -> Figure:
 
 def predicted(model: OneSubstance) -> Figure:
     """Predicted spectrum with its band at a concentration that the reader chooses."""
-    name, series, at = "predicted, 90% interval", model.series, drawn_places(model)
+    (band, half), at = model.predictions.band(model.level), drawn_places(model)
+    name, series = f"predicted, {band}", model.series
     bands = {
         "predicted": model.predictions.spectra[:, at],
-        "half": model.predictions.band[1][:, at],
+        "half": half[:, at],
     }
     x = x_axis("wavelength", series.axis_label)
     chart = alt.layer(*band_layers(keyed({name: MODEL}), name, x, series.signal_label))
@@ -254,7 +258,7 @@ def predicted(model: OneSubstance) -> Figure:
     chart = chart.transform_calculate(**ENDS).add_params(zoom())
     chart = sliding(chart, "place", "concentration", notes, len(notes) // 2)
     tables = {"spectra": {"at": np.arange(len(notes)), **bands}}
-    what = "predicted spectrum with its 90% interval"
+    what = f"predicted spectrum with its {band}"
     return Figure("predicted", what, chart, tables)
 
 

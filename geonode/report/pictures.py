@@ -4,7 +4,6 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from geonode.posterior.prior import COVERAGE
 from geonode.prediction.predicting import PredictedBlock
 from geonode.report.kit import (
     MUTED,
@@ -19,7 +18,7 @@ from geonode.report.kit import (
     y_axis,
 )
 from geonode.spectra.series import Series, labelled, level_names
-from geonode.wording import quantity
+from geonode.wording import percent, quantity
 
 MOST_DRAWN = 12
 """Largest number of spectra in one figure."""
@@ -47,7 +46,7 @@ class PredictedSpectra:
             low, high = block.signal - block.std, block.signal + block.std
             self._band = "standard deviation"
         else:
-            (low, high), self._band = block.interval, f"{COVERAGE:.0%} interval"
+            (low, high), self._band = block.interval, f"{percent(block.level)}% interval"
         for place in self._chosen - block.start:
             if 0 <= place < len(block.concentrations):
                 level = float(block.concentrations[place])

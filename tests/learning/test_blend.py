@@ -172,13 +172,13 @@ def test_a_kind_alone_has_all_the_weight(kind, members):
     assert blend.has_intervals == (kind == "posterior")
     if kind == "path":
         assert found.half_width is None
-        assert found.band[0] == "standard deviation"
-        np.testing.assert_array_equal(found.band[1], found.deviation)
+        assert found.band()[0] == "standard deviation"
+        np.testing.assert_array_equal(found.band()[1], found.deviation)
     else:
         assert found.half_width.shape == (len(PROBABILITIES), LEVELS, WAVELENGTHS)
         assert (found.half_width > 0).all()
-        assert found.band[0] == "90% interval"
-        np.testing.assert_array_equal(found.band[1], found.half_width[2])
+        assert found.band()[0] == "90% interval"
+        np.testing.assert_array_equal(found.band()[1], found.half_width[2])
 
 
 def test_every_value_of_the_parameter_names_decoders():
