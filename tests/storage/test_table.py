@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from geonode.storage.table import Column, Table, without_formula
+from geonode.storage.table import Column, Table, unescaped, without_formula
 
 FORMULAS = ["=1+1", "+cmd|'/C calc'!A0", "-2 nm", "@SUM(A1)", "\tx", "\n=x", "＝1", "'=1"]
 
@@ -55,6 +55,11 @@ def test_a_table_in_blocks_is_the_same_as_at_once():
 
     whole = of([1.0, 2.0, 3.0]).csv()
     assert of([1.0]).csv() + of([2.0, 3.0]).csv(header=False) == whole == "a\n1\n2\n3\n"
+
+
+@pytest.mark.parametrize("text", ["=1+1", "'=1", "''@a", "-a", "it's", "'a", "-1.5", "+2", "", "'"])
+def test_what_is_kept_from_being_a_formula_is_read_back(text):
+    assert unescaped(without_formula(text)) == text
 
 
 def test_records_are_cells_as_they_are():
