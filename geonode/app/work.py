@@ -22,8 +22,8 @@ from geonode.calibration.saved import load_calibration
 from geonode.calibration.verdict import NAMES
 from geonode.commands.common import misfits_said, options_said
 from geonode.commands.job import calibrated_to_folder, estimated, inspected
-from geonode.commands.spectra_file import spectra_parameters
-from geonode.config import CalibrateParameters, SpectraParameters
+from geonode.commands.spectra_file import block_of, spectra_parameters
+from geonode.config import SpectraParameters
 from geonode.errors import GeonodeError
 from geonode.progress import Progress
 from geonode.reading.files import Choices
@@ -39,8 +39,9 @@ DERIVATIVE_STEP = "{savgol: {window: 11, degree: 2, derivative: 1}}"
 OF_SERIES = {key: list[str]() for key in ("sheet", "target", "concentration_unit")}
 OF_SERIES |= {"replicates": ["marks", "levels"], "missing": ["mask"]}
 OF_SERIES["preprocess"] = [f"[{steps}]" for steps in ("snv", DERIVATIVE_STEP, "asls", "asls, snv")]
-FILES = ("spectra", "concentrations", "standards", "validation")
-"""Fields of forms: options of a series, with known values of each, and files."""
+NUMBERS = ("level", "precision", "window_from", "window_to")
+FILES = ("spectra", "concentrations", "standards", "validation", "dilution", "history")
+"""Fields of forms: options of a series, with known values of each, numbers, and files."""
 
 
 @dataclass(eq=False)
@@ -137,7 +138,7 @@ class Dropped:
     def calibrate(self) -> None:
         """Calibrate with a series."""
         folder, user = self.folder / "calibration", self.chosen["user"] or None
-        how = CalibrateParameters(method=self.chosen["method"] or "auto")
+        how = block_of("calibrate", **self._given("method", "level", "precision")).calibrate
         read = self._parameters()
         file = calibrated_to_folder(read, how, folder, user=user, overwrite=True, shown=self.shown)
         self._keep(file, folder, folder / SAVED_CALIBRATION)
@@ -149,28 +150,40 @@ class Dropped:
             file = load_calibration(self.by)
         if not (file.model.is_usable or self.chosen["accept"]):
             raise GeonodeError(f"{file.model.sentence} Accept it to estimate in spite of this.")
-        sheet, target, user = (self.chosen[name] or None for name in ("sheet", "target", "user"))
-        known = (self.files[name] for name in ("validation", "standards", "concentrations"))
-        validation, standards, second = (next(iter(files), None) for files in known)
+        if level := self._given("level"):
+            file = file.at(block_of("calibrate", **level).calibrate.level)
+        first = {name: paths[0] for name, paths in self.files.items() if paths}
         controls = [*filter(None, map(str.strip, self.chosen["controls"].splitlines()))]
-        checks = controls, validation, standards, Choices(sheet, second, target=target)
-        routine = Routine.read(file.series, self.files["spectra"], *checks)
-        file = estimated(file, (self.by.name, read[self.by]), routine, user, self.shown)
+        second = first.get("concentrations")
+        choices = Choices(concentrations=second, **self._given("sheet", "target"))
+        checks = controls, first.get("validation"), first.get("standards"), choices
+        dilution, align = first.get("dilution", self.chosen["dilution"]), bool(self.chosen["align"])
+        how: Any = {"dilution": str(dilution) or None, "align": align}
+        routine = Routine.read(file.series, self.files["spectra"], *checks, **how)
         folder = self.folder / "estimates"
         folder.mkdir(exist_ok=True)
+        history = folder / "history.csv" if controls else None
+        if history and "history" in first:
+            shutil.copyfile(first["history"], history)
+        by, user = (self.by.name, read[self.by]), self.chosen["user"] or None
+        file = estimated(file, by, routine, user, self.shown, history)
         for name in ("estimates.xlsx", "estimates.csv"):
             write_results(file, folder / name)
         self._keep(file, folder, None)
 
+    def _given(self, *names: str) -> dict[str, Any]:
+        """Texts of its forms by name, numbers where they are; none of empty fields."""
+        given: dict[str, Any] = {name: self.chosen[name] for name in names if self.chosen[name]}
+        for name in given.keys() & {*NUMBERS}:
+            with suppress(ValueError):  # what is no number is refused as it is
+                given[name] = float(given[name])
+        return given
+
     def _parameters(self) -> SpectraParameters:
         spectra, second = self.files["spectra"], self.files["concentrations"]
-        options: dict[str, Any] = {key: self.chosen[key] or None for key in OF_SERIES}
-        options["concentrations"] = second[0] if second else None
-        window: list[Any] = [self.chosen["window_from"], self.chosen["window_to"]]
-        if any(window):
-            with suppress(ValueError):  # what is no number is refused as it is
-                window = [*map(float, window)]
-            options["window"] = window
+        options = self._given(*OF_SERIES) | ({"concentrations": second[0]} if second else {})
+        if window := self._given("window_from", "window_to"):
+            options["window"] = [*window.values()]  # one end alone is refused
         return spectra_parameters(spectra[0].parent if spectra[1:] else spectra[0], **options)
 
     def _keep(self, file: CalibrationFile[Any], folder: Path | None, by: Path | None) -> None:
@@ -180,7 +193,8 @@ class Dropped:
         misfits = [Statement(misfits_said(file.misfits, total), False)] if file.misfits else []
         verdict = Statement(file.model.sentence, file.model.is_sound)
         self.parts = [*result_parts(file), [*misfits, verdict]]
-        self.results = {path.name: path for path in sorted(folder.iterdir())} if folder else {}
+        made = sorted(folder.glob("[!.]*")) if folder else []
+        self.results = {path.name: path for path in made}
 
 
 class Desk:

@@ -17,6 +17,11 @@ between levels counts too, against replicates or along the axis: the p-value is 
 that of the order and 5 that of the spread, a weighted Bonferroni rule. From seven levels the order
 decides alone: drift spreads levels as well.
 
+Of several substances each is tested, by its order and by what is left of it and of the spectra
+after least squares on the others (regression on a quarter as many scores): the p-value is the least
+of 5 that of the order and 5/4 that of the rest. Amounts are permuted before they are regressed, so
+that it is exact where they were drawn independently.
+
 Sources: G. J. Szekely, M. L. Rizzo and N. K. Bakirov, Ann. Statist. 35 (2007) 2769; J. von Neumann,
 Ann. Math. Statist. 12 (1941) 367; C. R. Genovese, K. Roeder and L. Wasserman, Biometrika 93 (2006)
 509 (weights).
@@ -36,13 +41,14 @@ from geonode.wording import number
 
 LIKELY_CHANCE = 0.05  # p-value above which a series could be chance
 DECIDING, REGRESSED = 7, 20  # levels whose order decides alone; samples that are regressed too
-ORDER_WEIGHT, SPREAD_WEIGHT = 0.8, 0.2  # of the tests of fewer levels
+FIRST, SECOND = 0.8, 0.2  # weights of two tests
 EXACT_UP_TO, DRAWN = 6, 999  # rows all orders of which are compared, and how many of more rows
 MOST = 100  # rows that are compared, evenly spaced
 
 ORDER = "the order of the spectra along the concentrations"
 REPLICATES = "the spread between levels against replicates"
 AXIS = "the spread between levels against the noise along the axis"
+OTHERS = "regression on spectra, both less what the other substances explain"
 
 Concentrations = Float[np.ndarray, "level"]
 Spectra = Float[np.ndarray, "level wavelength"]
@@ -56,7 +62,7 @@ class Chance:
     p_value: float
     """Probability of as much order or spread, if spectra have nothing to do with concentration."""
     test: str
-    """Test of the p-value: `ORDER`, `REPLICATES` or `AXIS`."""
+    """Test of the p-value: `ORDER`, `REPLICATES`, `AXIS` or `OTHERS`."""
 
     @classmethod
     def of(
@@ -70,8 +76,34 @@ class Chance:
             spread, test = _by_replicates(spectra, replicates), REPLICATES
         else:
             spread, test = _along_axis(spectra), AXIS
-        order, spread = min(1.0, order / ORDER_WEIGHT), min(1.0, spread / SPREAD_WEIGHT)
+        order, spread = min(1.0, order / FIRST), min(1.0, spread / SECOND)
         return cls(order, ORDER) if order <= max(LIKELY_CHANCE, spread) else cls(spread, test)
+
+    @classmethod
+    def of_each(
+        cls,
+        amounts: Float[np.ndarray, "sample substance"],
+        spectra: Float[np.ndarray, "sample wavelength"],
+        *,
+        tied: bool = False,
+    ) -> "tuple[Chance, ...]":
+        """Test every substance of samples, of which those of equal amounts count as one.
+
+        Tied amounts follow from each other: nothing is left of one beside the others.
+        """
+        known, place = np.unique(amounts, axis=0, return_inverse=True)
+        means = np.zeros((len(known), spectra.shape[1]))
+        np.add.at(means, place.ravel(), spectra)
+        means /= np.bincount(place.ravel())[:, None]
+        each = []
+        for column in range(known.shape[1]):
+            order = _by_order(known[:, column], means)
+            if tied:
+                each.append(cls(order, ORDER))
+                continue
+            order, rest = order / SECOND, _beside_others(known, column, means) / FIRST
+            each.append(cls(min(1.0, order, rest), ORDER if order < rest else OTHERS))
+        return tuple(each)
 
     @property
     def is_likely(self) -> bool:
@@ -86,10 +118,14 @@ class Chance:
     @property
     def sentence(self) -> str:
         """Sentence on the test, its p-value, and what would decide where it cannot."""
-        said = "This could be chance" if self.is_likely else "More than chance"
-        said += f", by {self.test} (p = {number(self.p_value, 2)})"
+        said = f"{'This could be' if self.is_likely else 'More than'} {self.by}"
         decides = "replicates of the levels, or more levels, would decide"
         return f"{said}." if self.is_clear else f"{said}; whether concentration is why, {decides}."
+
+    @property
+    def by(self) -> str:
+        """The test and its p-value."""
+        return f"chance, by {self.test} (p = {number(self.p_value, 2)})"
 
 
 def _by_order(concentrations: Concentrations, spectra: Spectra) -> float:
@@ -111,6 +147,22 @@ def _by_order(concentrations: Concentrations, spectra: Spectra) -> float:
         away = known - known.mean()
         found.append(_share_as_large(basis @ basis.T, np.outer(away, away)))
     return min(1.0, len(found) * min(found))
+
+
+def _beside_others(
+    amounts: Float[np.ndarray, "sample substance"], column: int, spectra: Spectra
+) -> float:
+    """p-value of the regression of a substance on spectra, both less what the others explain."""
+    kept = _evenly(len(amounts))
+    own, others = amounts[kept, column], np.delete(amounts[kept], column, axis=1)
+    explained, _ = np.linalg.qr(np.column_stack([np.ones(len(kept)), others]))
+    rest = spectra[kept] - explained @ (explained.T @ spectra[kept])
+    scores = np.linalg.svd(rest, full_matrices=False)[0][:, : max(1, len(kept) // 4)]
+    permuted = own[_orders(len(kept))]
+    left = permuted - permuted @ explained @ explained.T
+    size = np.sum(left**2, axis=1) + np.finfo(float).tiny
+    shares = np.sum((left @ scores) ** 2, axis=1) / size
+    return _share_of_first(shares.tolist(), 1.0)
 
 
 def _by_replicates(spectra: Spectra, replicates: Replicates) -> float:

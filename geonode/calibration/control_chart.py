@@ -3,7 +3,7 @@
 With z the error of an estimate over its standard error, a control warns if |z| is above 2 (1-2s).
 It is rejected if |z| is above 3 (1-3s), if this and the last z are above 2 or below -2 (2-2s), if
 of the two, or of two controls of one date, one is above 2 and one below -2 (R-4s), and if ten z in
-succession have one sign (10-x).
+succession have one sign (10-x). z has no unit; amounts of a control have one in all of a history.
 
 Source: J. O. Westgard, P. L. Barry, M. R. Hunt and T. Groth, Clin. Chem. 27 (1981) 493.
 """
@@ -20,6 +20,9 @@ from filelock import FileLock
 
 from geonode.calibration.checks import Control
 from geonode.errors import SpectraError
+from geonode.reading.headers import same_unit
+from geonode.storage.atomic import write_bytes
+from geonode.storage.table import Column, Table, unescaped
 
 RULES = {
     "1-2s": "beyond 2 standard errors, a warning",
@@ -29,6 +32,13 @@ RULES = {
     "10-x": "ten in succession on one side",
 }
 """Meaning of Westgard's rules; all but the first reject."""
+
+SCALES = (
+    {"M": 0, "mM": -3, "uM": -6, "nM": -9, "pM": -12},
+    {"ppm": -6, "ppb": -9, "ppt": -12},
+    {"g/L": 0, "mg/mL": 0, "mg/L": -3, "ug/mL": -3, "ug/L": -6, "ng/mL": -6, "ng/L": -9},
+)
+"""Units that are converted into each other, with their decimal powers."""
 
 
 class ControlPoint(NamedTuple):
@@ -41,18 +51,43 @@ class ControlPoint(NamedTuple):
     estimate: float
     standard_error: float  # positive
     z: float  # error over the standard error
+    unit: str = "1"  # of the amounts; "1" if it is not known, as in older histories
 
     @classmethod
-    def of(cls, date: str, found: Control) -> "ControlPoint":
+    def of(cls, date: str, found: Control, unit: str) -> "ControlPoint":
         """Point of a control whose spectrum fits."""
         estimate = found.known + found.z * found.standard_error
         about = date, found.file, found.name, found.known
-        return cls(*about, estimate, found.standard_error, found.z)
+        return cls(*about, estimate, found.standard_error, found.z, unit)
 
     @property
     def measurement(self) -> tuple[str, ...]:
         """Fields that are equal if its spectrum is estimated again, on any machine."""
         return self.file, self.control, f"{self.nominal:.9g}", f"{self.estimate:.9g}"
+
+    def converted(self, unit: str) -> "ControlPoint":
+        """The point in a unit; one that is not known is taken for the other.
+
+        Raises:
+            SpectraError: its unit is another, and not converted.
+        """
+        if "1" in (unit, self.unit) or same_unit(unit, self.unit):
+            return self._replace(unit=self.unit if unit == "1" else unit)
+        for scale in SCALES:
+            own, wanted = (
+                [power for name, power in scale.items() if same_unit(name, one)]
+                for one in (self.unit, unit)
+            )
+            if own and wanted:
+                factor = 10.0 ** (own[0] - wanted[0])
+                amounts = (self.nominal, self.estimate, self.standard_error)
+                nominal, estimate, error = (factor * one for one in amounts)
+                found = {"nominal": nominal, "estimate": estimate, "standard_error": error}
+                return self._replace(**found, unit=unit)
+        raise SpectraError(
+            f"control {self.control}: found amounts in {self.unit}, expected {unit} as in the "
+            "history, or a unit that is converted to it; name another history"
+        )
 
 
 class Violation(NamedTuple):
@@ -112,7 +147,8 @@ def read_history(path: Path) -> list[ControlPoint]:
         raise SpectraError(
             f"{path}: found no text of UTF-8 ({error}), expected a history"
         ) from error
-    if header != [*ControlPoint._fields]:
+    *older, _ = columns = [*ControlPoint._fields]
+    if header not in (columns, older):
         raise SpectraError(
             f"{path}: found the header {','.join(header)!r}, expected "
             f"{','.join(ControlPoint._fields)!r}, a history of controls; name another file"
@@ -127,7 +163,8 @@ def append(
 ) -> list[ControlPoint]:
     """Add controls to a history, which begins if there is no file; processes wait for each other.
 
-    A measurement that is there already is not added again.
+    A measurement that is there already is not added again. Amounts get the unit that their control
+    has there; an older history gets that of the new points.
 
     Args:
         path: the history.
@@ -139,30 +176,50 @@ def append(
 
     Raises:
         SpectraError: the file is no history, or a number of a point is not finite.
+        ArtifactError: the file cannot be written.
     """
     for point in points:
         _point(f"control {point.control}", [*map(str, point)])
     with FileLock(path.with_name(f".{path.name}.lock")):
         before = read_history(path)  # nothing is added to another file
+        own = {one.control: one.unit for one in points}
+        before = [
+            one.converted(own.get(one.control, "1")) if one.unit == "1" else one for one in before
+        ]
+        new = in_units_of(before, points)
         known = {one.measurement for one in before}
-        new = [one for one in points if one.measurement not in known]
-        begun = path.read_bytes() if path.exists() else b""
-        with path.open("a", encoding="utf-8", newline="") as stream:
-            stream.write("\n" if begun and not begun.endswith(b"\n") else "")  # by an editor
-            rows = [*new] if begun else [ControlPoint._fields, *new]
-            csv.writer(stream, lineterminator="\n").writerows(rows)
-        then([*before, *new])
-    return [*before, *new]
+        every = [*before, *(one for one in new if one.measurement not in known)]
+        path.open("a", encoding="utf-8").close()  # a file that may not be changed is not replaced
+        cells = zip(*every, strict=True) if every else [()] * len(ControlPoint._fields)
+        columns = zip(ControlPoint._fields, cells, strict=True)
+        text = Table("history", "", [Column(*one, digits=None) for one in columns]).csv()
+        write_bytes(path, text.encode())
+        then(every)
+    return every
+
+
+def in_units_of(
+    history: Sequence[ControlPoint], points: Sequence[ControlPoint]
+) -> list[ControlPoint]:
+    """Points in the units that their controls have in a history.
+
+    Raises:
+        SpectraError: as `ControlPoint.converted`.
+    """
+    units = {one.control: one.unit for one in history}
+    return [one.converted(units.get(one.control, one.unit)) for one in points]
 
 
 def _point(where: str, row: list[str]) -> ControlPoint:
     """Control by its cells."""
     try:
-        date, file, name, *cells = row
-        nominal, estimate, error, z = map(float, cells)
-        if all(map(math.isfinite, (nominal, estimate, error, z))) and error > 0:
-            return ControlPoint(date, file, name, nominal, estimate, error, z)
+        date, file, name, *cells = map(unescaped, row)
+        numbers = nominal, estimate, error, z = [*map(float, cells[:4])]
+        if all(map(math.isfinite, numbers)) and error > 0 and len(cells) <= 5:
+            return ControlPoint(
+                date, file, name, nominal, estimate, error, z, *filter(None, cells[4:])
+            )
     except ValueError:
         pass
-    expected = "a date, a file, a name and four numbers, the third one positive"
+    expected = "a date, a file, a name, four numbers, the third one positive, and a unit"
     raise SpectraError(f"{where}: found {','.join(row)!r}, expected {expected}")

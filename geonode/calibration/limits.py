@@ -73,6 +73,20 @@ class Limit:
     detection: float | None = None  # limit of detection; None: there is none
     quantification: float | None = None  # limit of quantification; None: there is none
 
+    def remark(self, amount: float, lowest: float, unit: str) -> str:
+        """Remark on an amount below a limit; empty for others.
+
+        A limit that the lowest amount calibrated with reaches is one at most.
+        """
+        named = {
+            "not detected: below the limit of detection": self.detection,
+            "< LOQ: below the limit of quantification": self.quantification,
+        }
+        for said, limit in named.items():
+            if limit and max(lowest, amount) < limit:
+                return f"{said}, {quantity(limit, unit, 2)}"
+        return ""
+
 
 def limits(series: Series, calibration: Calibration) -> list[Limit]:
     """Limits by every method that takes part.
@@ -92,14 +106,12 @@ def limits(series: Series, calibration: Calibration) -> list[Limit]:
     ]
 
 
-def precision_limit(
-    series: Series, profile: PrecisionProfile, method: str, *, usable: bool
-) -> Limit:
+def precision_limit(profile: PrecisionProfile, method: str, unit: str, *, usable: bool) -> Limit:
     """Limits of what estimates: where 3.3 and 10 standard errors reach the concentration.
 
     The profile is that of a method, which need not be usable.
     """
-    name, (first, last) = f"precision profile of {method}", series.concentrations[[0, -1]]
+    name, (first, last) = f"precision profile of {method}", profile.concentrations[[0, -1]]
     if not usable:
         return Limit(name, GUESSED)
     if profile.standard_errors.max() <= EXACT * last:
@@ -107,13 +119,14 @@ def precision_limit(
     ranges = [profile.working_range(1 / factor) for factor in (DETECTION, QUANTIFICATION)]
     detection, quantification = (None if one is None else one[0] for one in ranges)
     said = (
-        "recommended, as it is of the method that estimates and of its errors on left-out levels: "
-        "3.3 and 10 standard errors of an unknown"
+        "recommended, as it is of the method that estimates and of its left-out errors: 3.3 and 10 "
+        "standard errors of an unknown"
     )
     if detection is None:
-        return Limit(name, "the standard error is too large at all levels")
+        return Limit(name, "the standard error is too large everywhere")
     if detection <= first:
-        said += f"; the limits are at most the lowest level, {quantity(float(first), series.unit)}"
+        lowest = quantity(float(first), unit)
+        said += f"; the limits are at most the lowest amount calibrated with, {lowest}"
     return Limit(name, said, detection, quantification)
 
 

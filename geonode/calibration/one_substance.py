@@ -250,7 +250,8 @@ class OneSubstance:
     @cached_property
     def recommended(self) -> Limit:
         """Recommended limit of detection and of quantification."""
-        return precision_limit(self.series, self.precision, self.method, usable=self.is_usable)
+        about = self.method, self.series.unit
+        return precision_limit(self.precision, *about, usable=self.is_usable)
 
     @cached_property
     def limits(self) -> list[Limit]:
@@ -358,14 +359,9 @@ class OneSubstance:
     def range_remark(self, estimate: Estimate) -> str | None:
         """Remark on an estimate below the recommended limits or beyond the levels, else None."""
         levels, (concentration,) = self.series.concentrations, estimate.amounts
-        named = {
-            "not detected: below the limit of detection": self.recommended.detection,
-            "< LOQ: below the limit of quantification": self.recommended.quantification,
-        }
-        for said, limit in named.items():
-            # A limit at the lowest level is one at most; that of several parts is no amount.
-            if limit and max(levels[0], concentration) < limit and not estimate.is_ambiguous:
-                return f"{said}, {quantity(limit, self.series.unit, 2)}"
+        below = self.recommended.remark(concentration, levels[0], self.series.unit)
+        if below and not estimate.is_ambiguous:  # of several parts there is no amount
+            return below
         if levels[0] <= concentration <= levels[-1] or (levels[0] == 0 > concentration):
             return None
         side, end = ("above", -1) if concentration > levels[-1] else ("below", 0)

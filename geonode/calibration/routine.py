@@ -144,7 +144,7 @@ class Routine:
             SpectraError: a file cannot be read, or its axis, unit or range is another, or a
                 dilution is none.
             ParameterError: a control is no number, or none of the spectra; or there are standards
-                of several substances.
+                of several substances, or a sheet of no workbook.
         """
         several = () if series.is_of_one else series.substances
         if several and standards:
@@ -156,6 +156,9 @@ class Routine:
         second = [file_and_sheet(table)[0]] if table else []
         listed_in = None if dilution is None or factor_of(dilution) else Path(dilution)
         second += [listed_in] if listed_in else []
+        every = [*tables, *known_files, *second, *([beside] if beside else [])]
+        if choices.sheet and not any(one.suffix.lower() == EXCEL for one in every):
+            raise ParameterError(OPTIONS, "--sheet", choices.sheet, "a workbook to read it from")
         with unchanged(*tables, *known_files, *second) as files:
             factors = factors_of(listed_in) if listed_in else {}
             spectra = {
@@ -182,8 +185,8 @@ class Routine:
         dilutions = {sample: factors[name] for sample, name in each if name in factors}
         given = asdict(choices).items()
         asked = {key: value for key, value in given if value != getattr(UNCHOSEN, key)}
-        every = spectra | {one.file: one.spectra for one in (judge, correct) if one}
-        done = {path: one.converted for path, one in every.items() if one.converted}
+        read = spectra | {one.file: one.spectra for one in (judge, correct) if one}
+        done = {path: one.converted for path, one in read.items() if one.converted}
         asked |= {f"conversion of {path}": said for path, said in done.items()}
         asked |= {"dilution": dilution} if dilution else {}
         return cls(spectra, checks, judge, correct, dilutions, align, asked, files)

@@ -3,19 +3,23 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from scipy.special import stdtrit  # scipy.stats takes 0.3 s to import
 
+from geonode.calibration.chance import Chance
 from geonode.calibration.intervals import is_determined
+from geonode.calibration.limits import Limit, precision_limit
+from geonode.calibration.precision import PrecisionProfile
 from geonode.compute.device import CPU, moved
 from geonode.config import CalibrateParameters
 from geonode.errors import MixtureError, ParameterError
 from geonode.estimation.estimates import Estimate, Mapping, MapValues, Unknowns
 from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE, UNDETERMINED
+from geonode.estimation.range import CURVE_NODES
 from geonode.mixtures.design import Design
 from geonode.mixtures.mixture import NAMES, MixtureCalibration
 from geonode.posterior.prior import COVERAGE
@@ -38,6 +42,8 @@ class SeveralSubstances:
 
     series: Series
     calibration: MixtureCalibration
+    chances: tuple[Chance, ...]
+    """Test whether the amounts could be chance, of every substance."""
     level: float = COVERAGE
     """Probability that the sets of unknowns contain the amounts."""
 
@@ -63,7 +69,9 @@ class SeveralSubstances:
             preprocessed=bool(series.preprocessing.steps),
             report=report,
         )
-        return cls(series, moved(calibration, CPU), parameters.level)
+        tied = bool(calibration.design.tied)
+        chances = Chance.of_each(series.amounts, series.signal, tied=tied)
+        return cls(series, moved(calibration, CPU), chances, parameters.level)
 
     @staticmethod
     def steps(series: Series) -> int:
@@ -106,14 +114,27 @@ class SeveralSubstances:
             law = f"variance of the rest {float(calibration.rest[place, place])!r}, "
             law += f"squared half width over variance {radii[place]!r}"
             facts.append((f"law of errors, {name}", law))
+            chance = self.chances[place]
+            facts.append(
+                (f"chance, {name}", f"{'' if chance.is_likely else 'more than '}{chance.by}")
+            )
         return facts
 
     def range_remark(self, estimate: Estimate) -> str | None:
-        """Sentence on amounts beyond those of the samples; None if none is."""
-        outside = self.calibration.design.are_outside(np.array([estimate.amounts]))[0]
-        names = [self.series.substances[at] for at in np.flatnonzero(outside)]
-        is_told = names and estimate.fits
-        return f"outside the design in {listed(names)}: extrapolated" if is_told else None
+        """Remark on amounts below the recommended limits, or beyond those of the samples."""
+        design, series = self.calibration.design, self.series
+        outside = design.are_outside(np.array([estimate.amounts]))[0]
+        names = [series.substances[at] for at in np.flatnonzero(outside)]
+        each = zip(self.limits, estimate.amounts, design.low, series.units, strict=True)
+        below = [
+            f"{name} {said}"
+            for name, parts, (limit, *about) in zip(
+                series.substances, estimate.sets, each, strict=True
+            )
+            if len(parts) == 1 and (said := limit.remark(*about))
+        ]
+        far = [f"outside the design in {listed(names)}: extrapolated"] * bool(names)
+        return "; ".join([*below, *far]) or None
 
     @property
     def layers(self) -> dict[str, tuple[str, str]]:
@@ -178,6 +199,24 @@ class SeveralSubstances:
         """RMSEP of the combined estimates over the range of the amounts."""
         return self.calibration.rmsep["combined"] / self.calibration.design.ranges
 
+    def precision(self, place: int) -> PrecisionProfile:
+        """Standard error of a substance over its amount, the others at their means."""
+        low, high = self.series.amounts[:, place].min(), self.series.amounts[:, place].max()
+        amounts = np.tile(self.centre, (CURVE_NODES, 1))
+        amounts[:, place] = grid = np.linspace(low, high, CURVE_NODES)
+        errors = self.calibration.precision(amounts)[0][:, place]
+        return PrecisionProfile(grid, errors, float(np.trapezoid(1 / errors, grid)))
+
+    @cached_property
+    def limits(self) -> list[Limit]:
+        """Recommended limits of detection and of quantification of every substance."""
+        return [
+            precision_limit(self.precision(place), name, unit, usable=name not in self._poor)
+            for place, (name, unit) in enumerate(
+                zip(self.series.substances, self.series.units, strict=True)
+            )
+        ]
+
     @property
     def _poor(self) -> list[str]:
         """Substances that are not estimated better than their range says."""
@@ -186,14 +225,25 @@ class SeveralSubstances:
         ]
 
     @property
+    def _by_chance(self) -> list[str]:
+        """Substances that could be chance, with the p-value."""
+        return [
+            f"{name} (p = {number(chance.p_value, 2)})"
+            for name, chance in zip(self.series.substances, self.chances, strict=True)
+            if chance.is_likely
+        ]
+
+    @property
     def is_sound(self) -> bool:
-        """True if every substance is estimated better than by its range."""
-        return not self._poor
+        """True if every substance is estimated better than by its range, and none by chance."""
+        return not (self._poor or self._by_chance)
 
     @property
     def caution(self) -> str:
         """Sentence on substances not to rely on."""
-        return f"do not rely on {listed(self._poor)}: see the verdict" if self._poor else ""
+        said = [f"do not rely on {listed(self._poor)}"] * bool(self._poor)
+        said += [f"could be chance: {listed(self._by_chance)}"] * bool(self._by_chance)
+        return f"{', '.join(said)}: see the verdict" if said else ""
 
     @property
     def is_usable(self) -> bool:
@@ -212,6 +262,8 @@ class SeveralSubstances:
         ]
         warning = f" Do not rely on {listed(self._poor)}: the errors are too large."
         warning *= bool(self._poor)
+        if self._by_chance:
+            warning += f" Could be chance: {listed(self._by_chance)}; more mixtures would decide."
         summary = (
             f"{listed([*series.substances])} are calibrated together. Errors of left-out samples "
             f"(RMSEP): {listed(errors_of_each)}.{warning}"

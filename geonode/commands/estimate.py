@@ -215,9 +215,6 @@ def estimate(
     choices = Choices(sheet, concentrations, replicates, target)
     checks = control or [], validation, standards, choices
     routine = Routine.read(found.series, files, *checks, dilution=dilution, align=align)
-    workbooks = [one for one in routine.files if one.suffix.lower() == ".xlsx"]
-    if sheet is not None and not workbooks:
-        raise ParameterError("options", "--sheet", sheet, "a workbook to read it from")
     _require_history(history, routine, path, overwrite=overwrite)
     for one in files_of(out).values() if out is not None else ():
         require(one, ".csv", ".xlsx", never=(path, *routine.files, *filter(None, [history])))

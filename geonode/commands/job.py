@@ -98,5 +98,5 @@ def estimated(
     if history is not None:
         from geonode.report.control_page import charted  # noqa: PLC0415
 
-        found = replace(found, violations=charted(history, found.controls))
+        found = replace(found, violations=charted(history, found.controls, found.series.units))
     return replace(found, record=record(found, by, routine.files, routine.asked, user))

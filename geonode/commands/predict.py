@@ -11,11 +11,14 @@ from geonode.commands.common import (
     MOST_SHOWN,
     AsJson,
     CacheDtype,
+    Context,
     Overwrite,
     Root,
     echo_json,
+    refuse_given,
     require_destination,
 )
+from geonode.commands.spectra_file import Level, block_of
 from geonode.errors import ParameterError
 from geonode.progress import bar
 from geonode.terminal import tell
@@ -23,7 +26,6 @@ from geonode.terminal import tell
 if TYPE_CHECKING:
     from geonode.prediction.predicting import Sink
     from geonode.spectra.series import Series
-    from geonode.storage.table import Table
 
 Wanted = Annotated[
     list[float] | None, typer.Option(metavar="NUMBER", help="Concentration; may be repeated.")
@@ -54,6 +56,7 @@ BatchSize = Annotated[
 
 
 def predict(
+    context: Context,
     concentration: Wanted = None,
     at_range: Ranges = None,
     extrapolate: Extrapolate = False,
@@ -63,10 +66,11 @@ def predict(
     overwrite: Overwrite = False,
     batch_size: BatchSize = None,
     cache_dtype: CacheDtype = None,
+    level: Level = 0.9,
     root: Root = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Predict spectra at any concentration, with a standard deviation and a 90% interval.
+    """Predict spectra at any concentration, with a standard deviation and an interval.
 
     The prediction is by the model of all levels; run the pipeline first. Without --out, one line
     per spectrum is printed.
@@ -81,8 +85,11 @@ def predict(
     is_table = out is not None and out.suffix.lower() == ".csv"
     if cache_dtype is not None and (out is None or is_table):
         raise ParameterError("options", "--cache-dtype", cache_dtype, "an --out that is a .zarr")
+    level = block_of("calibrate", level=level).calibrate.level
     wanted = predicting.requested(concentration or [], at_range or [])
     model = SpectralModel.read(data)
+    if not model.blend.has_intervals or (figure is None and (out is None or only_signal)):
+        refuse_given(context, ["level"], "a model, and --out or --figure, with intervals")
     low, high = model.range
     measured = f"{low:g} to {high:g} {model.series.labels['concentration_unit']}"
     outside = wanted[~model.is_inside(wanted)]
@@ -92,35 +99,33 @@ def predict(
     opened: AbstractContextManager[Sink] = nullcontext(lambda _: None)
     if out is not None:
         number = cache_dtype or "float64"
-        opened = predicting.PredictedFile(out, model, wanted, only_signal, number).opened()
+        how = only_signal, number, level
+        opened = predicting.PredictedFile(out, model, wanted, *how).opened()
     rows: list[dict[str, Any]] = []
     with bar("predicting", len(wanted)) as report, opened as sink:
-        for block in predicting.blocks(model, wanted, batch_size, report):
+        for block in predicting.blocks(model, wanted, batch_size, report, level):
             sink(block)
             rows += predicting.summary(model, block)
     if figure is not None:
         from geonode.report.pictures import predicted_spectra  # noqa: PLC0415
 
-        predicted_spectra(model, wanted).save_png(figure)
+        predicted_spectra(model, wanted, level).save_png(figure)
     said, labels = predicting.meaning_of_std(model), model.series.labels
     weight = model.blend.weights_of_paths[-1]
     if as_json:
         about = {"measured_range": model.range, "std": said, "labels": labels}
         echo_json({**about, "weight_of_paths": weight, "out": out and str(out), "spectra": rows})
         return
-    if out is None:
-        table = _summaries(model.series, rows)
-        tell("\n".join(table.lines(MOST_SHOWN, "--out writes all of them", 6)))
-    else:
-        tell(f"{len(rows)} spectra at {len(model.series.axis)} wavelengths -> {out}")
-    tell(f"std: {said}")
+    told = [f"std: {said}"]
     if weight:
-        tell(f"weight of the paths, which geodesics decide: {weight:.1%}")
+        told.append(f"weight of the paths, which geodesics decide: {weight:.1%}")
     if beyond := sum(row["extrapolated"] for row in rows):
-        tell(f"extrapolated: {beyond} of {len(rows)}, out of {measured}")
+        told.append(f"extrapolated: {beyond} of {len(rows)}, out of {measured}")
+    written = [f"{len(rows)} spectra at {len(model.series.axis)} wavelengths -> {out}"]
+    tell("\n".join([*(written if out else _summaries(model.series, rows)), *told]))
 
 
-def _summaries(series: "Series", rows: list[dict[str, Any]]) -> "Table":
+def _summaries(series: "Series", rows: list[dict[str, Any]]) -> list[str]:
     """One line a predicted spectrum."""
     from geonode.storage.table import Column, Table  # noqa: PLC0415
 
@@ -136,4 +141,5 @@ def _summaries(series: "Series", rows: list[dict[str, Any]]) -> "Table":
         for key, name in names.items()
     ]
     columns.append(Column("", ["extrapolated" * row["extrapolated"] for row in rows]))
-    return Table("predicted", "Predicted spectra", columns)
+    table = Table("predicted", "Predicted spectra", columns)
+    return table.lines(MOST_SHOWN, "--out writes all of them", 6)

@@ -154,7 +154,7 @@ class Evaluation:
     ) -> "Evaluation":
         """Predictions of a model, and its estimates where there are some."""
         found = (None, None) if estimated is None else (estimated.found.mode, estimated.found.sets)
-        return cls(series, predicted.spectra, predicted.half_width, predicted.band, *found)
+        return cls(series, predicted.spectra, predicted.half_width, predicted.band(), *found)
 
     @cached_property
     def scores(self) -> SeriesScores:

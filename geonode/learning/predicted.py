@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Shaped
+from scipy.interpolate import make_interp_spline
+from scipy.special import ndtri
 from torch import Tensor
 
 from geonode.config import DecodersParameters
@@ -64,12 +66,17 @@ class Predicted:
         """Half the width of the intervals of `PROBABILITIES`, in units of the signal."""
         return None if self.half_widths is None else self.half_widths.T[..., None] * self.deviation
 
-    @property
-    def band(self) -> tuple[str, Float[np.ndarray, "target wavelength"]]:
-        """Name and half width of the band to draw about the predictions."""
-        if (half_width := self.half_width) is None:
+    def band(self, level: float = COVERAGE) -> tuple[str, Float[np.ndarray, "target wavelength"]]:
+        """Name and half width of the band to draw about the predictions, an interval of a level.
+
+        Between `PROBABILITIES` and beyond them its logarithm is linear in that of the quantile of a
+        normal law.
+        """
+        if self.half_widths is None:
             return "standard deviation", self.deviation
-        return f"{COVERAGE:.0%} interval", half_width[PROBABILITIES.index(COVERAGE)]
+        learned, wanted = (np.log(ndtri((1 + np.array(of)) / 2)) for of in (PROBABILITIES, level))
+        factors = make_interp_spline(learned, np.log(self.half_widths), k=1, axis=1)(wanted)
+        return f"{100 * level:.10g}% interval", np.exp(factors)[:, None] * self.deviation
 
     @classmethod
     def of_draws(cls, draws: Float[np.ndarray, "target draw wavelength"]) -> "Predicted":

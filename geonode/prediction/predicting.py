@@ -26,6 +26,7 @@ from geonode.reading.headers import role
 from geonode.storage.atomic import replacing
 from geonode.storage.large import batch_size, in_format
 from geonode.storage.table import Column, Table, shortest
+from geonode.wording import percent
 
 BLOCK_SPECTRA = 256
 COPIES = 4  # arrays of the size of a block's factors: those of every kind and of their mixture
@@ -41,17 +42,22 @@ class PredictedBlock:
     concentrations: Float[np.ndarray, "target"]  # concentrations of the block
     predicted: Predicted  # their spectra, and the size of the errors to expect
     extrapolated: Bool[np.ndarray, "target"]  # whether a concentration is out of the measured range
+    level: float = COVERAGE  # probability of the interval
 
     @property
     def values(self) -> tuple[Float[np.ndarray, "target wavelength"], ...]:
-        """Signal, standard deviation and ends of the interval of `COVERAGE`, if there is any."""
-        signal, (_, half) = self.predicted.spectra, self.predicted.band
+        """Signal, standard deviation and ends of the interval of the level, if there is any."""
+        signal, (_, half) = self.predicted.spectra, self.predicted.band(self.level)
         ends = () if self.predicted.half_widths is None else (signal - half, signal + half)
         return (signal, self.predicted.deviation, *ends)
 
     @classmethod
     def of(
-        cls, model: SpectralModel, concentrations: Float[np.ndarray, "target"], start: int = 0
+        cls,
+        model: SpectralModel,
+        concentrations: Float[np.ndarray, "target"],
+        start: int = 0,
+        level: float = COVERAGE,
     ) -> "PredictedBlock":
         """Predictions of a model at some concentrations.
 
@@ -67,7 +73,7 @@ class PredictedBlock:
                 f"concentration {concentrations[~finite][0]:g}: found a prediction that is not "
                 "finite, expected a concentration closer to the levels of the series"
             )
-        return cls(start, concentrations, predicted, ~inside)
+        return cls(start, concentrations, predicted, ~inside, level)
 
 
 Sink = Callable[[PredictedBlock], None]
@@ -117,6 +123,7 @@ def blocks(
     concentrations: Float[np.ndarray, "target"],
     size: int | None = None,
     report: Progress = silent,
+    level: float = COVERAGE,
 ) -> Iterator[PredictedBlock]:
     """Predict spectra block by block, so that memory does not grow with their number.
 
@@ -125,12 +132,13 @@ def blocks(
         concentrations: all requested concentrations.
         size: number of spectra in a block; None: `BLOCK_SPECTRA`, fewer if they are large.
         report: called with the number of predicted spectra.
+        level: probability of the intervals.
     """
     if size is None:
         first = model.predict(np.array(model.range[:1]))
         size = batch_size(8 * COPIES * first.factors.size, BLOCK_SPECTRA, 1)
     for start in range(0, len(concentrations), size):
-        block = PredictedBlock.of(model, concentrations[start : start + size], start)
+        block = PredictedBlock.of(model, concentrations[start : start + size], start, level)
         yield block
         report(len(block.concentrations))
 
@@ -165,6 +173,7 @@ class PredictedFile:
     concentrations: Float[np.ndarray, "target"]  # all concentrations
     only_signal: bool = False  # whether to write only concentration, wavelength and signal
     number: Format = "float64"  # format of the spectra in arrays
+    level: float = COVERAGE  # probability of the intervals
 
     def opened(self) -> AbstractContextManager[Sink]:
         """Context in which blocks are written.
@@ -183,7 +192,7 @@ class PredictedFile:
         if not self.only_signal:
             names["std"] = f"standard deviation of {signal}"
             if self.model.blend.has_intervals:
-                share = f"{COVERAGE * 100:.0f}"
+                share = percent(self.level)
                 names[f"low{share}"] = f"lower end of the {share}% interval"
                 names[f"high{share}"] = f"upper end of the {share}% interval"
         return names

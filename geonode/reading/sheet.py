@@ -15,6 +15,7 @@ from geonode.spectra.arrays import require_size, require_values
 from geonode.spectra.common_axis import on_common_axis
 from geonode.spectra.quantities import one_quantity, quantity_of
 from geonode.spectra.table import FEWEST_WAVELENGTHS
+from geonode.storage.table import unescaped
 
 MOST_COLUMNS = 100_000
 """Columns of a table; nobody exports more on purpose."""
@@ -229,8 +230,11 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def plain_name(name: str) -> str:
-    """A name as names are compared: composed (NFC), each blank a space, none at the ends."""
-    return re.sub(r"\s", " ", unicodedata.normalize("NFC", name)).strip()
+    """A name as names are compared: composed (NFC), each blank a space, none at the ends.
+
+    It is that of a cell, before it was kept from being a formula.
+    """
+    return unescaped(re.sub(r"\s", " ", unicodedata.normalize("NFC", name)).strip())
 
 
 def same_name(one: str, other: str) -> bool:

@@ -113,9 +113,10 @@ def curve(model: OneSubstance) -> Figure:
     series, at, predictions = model.series, drawn_places(model), model.predictions
     lines = [Line.of(series, place) for place in at.tolist()]
     fits = {name: [getattr(line, name) for line in lines] for name in ("intercept", "slope")}
-    bands = {"predicted": predictions.spectra[:, at].T, "half": predictions.band[1][:, at].T}
+    band, half = predictions.band(model.level)
+    bands = {"predicted": predictions.spectra[:, at].T, "half": half[:, at].T}
     scans = {"at": np.arange(len(at)), "signal": series.signal[:, at].T}
-    predicted, straight, amount = "geonode, 90% interval", "straight line", "concentration"
+    predicted, straight, amount = f"geonode, {band}", "straight line", "concentration"
     levels, place = series.concentrations, "wavelength"
     x = concentration(alt.X, amount, labelled(amount, series.unit), levels)
     signal, fitted = (y_axis(name, series.signal_label) for name in ("signal", "fitted"))
@@ -232,10 +233,11 @@ def component_errors(model: OneSubstance) -> Figure:
 
 def predicted(model: OneSubstance) -> Figure:
     """Predicted spectrum with its band at a concentration that the reader chooses."""
-    name, series, at = "predicted, 90% interval", model.series, drawn_places(model)
+    (band, half), at = model.predictions.band(model.level), drawn_places(model)
+    name, series = f"predicted, {band}", model.series
     bands = {
         "predicted": model.predictions.spectra[:, at],
-        "half": model.predictions.band[1][:, at],
+        "half": half[:, at],
     }
     x = x_axis("wavelength", series.axis_label)
     notes = [[quantity(place, series.unit, 4)] for place in model.places.tolist()]
@@ -244,7 +246,7 @@ def predicted(model: OneSubstance) -> Figure:
     chart = unfolded(chart, "place", "wavelength", series.axis[at], *bands)
     chart = chart.transform_calculate(**ENDS).add_params(zoom())
     chart = sliding(chart, "place", "concentration", notes, len(notes) // 2)
-    return Figure("predicted", "predicted spectrum with its 90% interval", chart)
+    return Figure("predicted", f"predicted spectrum with its {band}", chart)
 
 
 def precision(model: OneSubstance) -> Figure:

@@ -1,6 +1,7 @@
 """Tables of a calibration, of one substance or several."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from jaxtyping import Bool
 from geonode import __version__
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.fit import Calibration
-from geonode.calibration.limits import Line
+from geonode.calibration.limits import Limit, Line
 from geonode.calibration.one_substance import PROPOSALS, OneSubstance
 from geonode.calibration.peaks import peaks
 from geonode.calibration.results import ends_called, interval_columns, result_tables
@@ -26,6 +27,8 @@ def tables(file: CalibrationFile[Any]) -> list[Table]:
     model, made = file.model, [*result_tables(file), _summary_table(file)]
     if not file.series.is_of_one:
         made += [errors_table(model), _left_out_samples(model)]
+        names = {"substance": model.series.named}
+        made.append(_limits_table(names, model.limits, "1", "of every substance"))
         if surface := model.calibration.surface:
             mixtures = propose_mixtures(surface, PROPOSALS)
             made += [_pure_spectra(model), _next("Mixtures to prepare next", model, mixtures)]
@@ -157,15 +160,20 @@ def _by_every_method(model: OneSubstance) -> Table:
 
 
 def _limits(model: OneSubstance) -> Table:
-    limits, unit = model.limits, model.series.unit
+    by = {"by": [limit.method for limit in model.limits]}
+    found = _limits_table(by, model.limits, model.series.unit, "the recommended ones first")
+    return replace(found, marked=frozenset({0}))
+
+
+def _limits_table(of: dict[str, list[str]], limits: list[Limit], unit: str, which: str) -> Table:
     columns = [
-        Column("by", [limit.method for limit in limits]),
+        *(Column(*one) for one in of.items()),
         Column("LOD", [limit.detection for limit in limits], unit),
         Column("LOQ", [limit.quantification for limit in limits], unit),
         Column("how, or why not", [limit.said for limit in limits]),
     ]
-    title = "Limits of detection (LOD) and of quantification (LOQ), the recommended ones first"
-    return Table("limits", title, columns, frozenset({0}))
+    title = f"Limits of detection (LOD) and of quantification (LOQ), {which}"
+    return Table("limits", title, columns)
 
 
 def _precision(model: OneSubstance) -> Table:
@@ -256,17 +264,18 @@ def _peaks(model: OneSubstance) -> Table:
 
 
 def _predicted_spectra(model: OneSubstance) -> Table:
-    series, (_, half) = model.series, model.predictions.band
+    series, (band, half) = model.series, model.predictions.band(model.level)
+    low, high = ends_called(model.level)
     columns = [Column(series.axis_label, series.axis)]
     for at in np.searchsorted(model.places, model.tabulated).tolist():
         level = quantity(float(model.places[at]), model.series.unit, 4)
         spectrum = model.predictions.spectra[at]
         columns += [
             Column(level, spectrum),
-            Column(f"{level}, low90", spectrum - half[at]),
-            Column(f"{level}, high90", spectrum + half[at]),
+            Column(f"{level}, {low}", spectrum - half[at]),
+            Column(f"{level}, {high}", spectrum + half[at]),
         ]
-    return Table("predicted", "Predicted spectra with 90% intervals", columns)
+    return Table("predicted", f"Predicted spectra with {band}s", columns)
 
 
 def _next(title: str, model: OneSubstance | SeveralSubstances, proposals: list[Proposal]) -> Table:

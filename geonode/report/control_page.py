@@ -8,7 +8,13 @@ import altair as alt
 import numpy as np
 
 from geonode.calibration.checks import FAILS, WARNS, Control
-from geonode.calibration.control_chart import ControlPoint, Violation, append, violations
+from geonode.calibration.control_chart import (
+    ControlPoint,
+    Violation,
+    append,
+    in_units_of,
+    violations,
+)
 from geonode.report.kit import INK, MODEL, MUTED, SECOND, Figure, marks, x_axis, y_axis
 from geonode.report.page import Page, Part, Section, Statement
 from geonode.storage.atomic import write_bytes
@@ -18,26 +24,32 @@ MOST_CONTROLS = 100
 """Of a chart, the last ones."""
 
 
-def charted(history: Path, controls: Sequence[Control]) -> list[Violation]:
+def charted(history: Path, controls: Sequence[Control], units: Sequence[str]) -> list[Violation]:
     """Add controls that fit to a history, and write its page beside it.
+
+    Args:
+        history: a table, which begins if there is none.
+        controls: to be added.
+        units: of the substances.
 
     Returns:
         The rules that one of them violates with those before.
 
     Raises:
-        SpectraError: the file is no history, or a control has no standard error.
+        SpectraError: the file is no history, or has another unit, or a control has no standard
+            error.
         ArtifactError: the page cannot be written.
     """
     date = datetime.now().astimezone().isoformat(timespec="seconds")
-    new = [ControlPoint.of(date, one) for one in controls if one.estimate.fits]
+    new = [ControlPoint.of(date, one, units[one.place]) for one in controls if one.estimate.fits]
 
     def write(points: list[ControlPoint]) -> None:
         page = history_page(history.name, points).html()
         write_bytes(history.with_suffix(".html"), page.encode("utf-8", errors="replace"))
 
-    found = violations(append(history, new, write))
-    own = {one.measurement for one in new}
-    return [one for one in found if one.points[-1].measurement in own]
+    every = append(history, new, write)
+    own = {one.measurement for one in in_units_of(every, new)}
+    return [one for one in violations(every) if one.points[-1].measurement in own]
 
 
 def history_page(name: str, points: Sequence[ControlPoint]) -> Page:

@@ -32,14 +32,16 @@ LINES = 5
 """Largest number of wavelengths whose geodesics are drawn."""
 
 
-def predicted_spectra(model: SpectralModel, concentrations: Float[np.ndarray, "target"]) -> Figure:
+def predicted_spectra(
+    model: SpectralModel, concentrations: Float[np.ndarray, "target"], level: float
+) -> Figure:
     """Spectra predicted at some of the concentrations, over the measured ones.
 
-    Up to `BANDS` of them have bands.
+    Up to `BANDS` of them have bands, intervals of a level.
     """
     shown = concentrations[sample(len(concentrations), MOST_DRAWN)]
     block, series = PredictedBlock.of(model, shown, 0), model.series
-    signal, (band, half) = block.predicted.spectra, block.predicted.band
+    signal, (band, half) = block.predicted.spectra, block.predicted.band(level)
     at = sample(len(series.axis), 1000)
     names = [f"{name} {series.unit}" for name in level_names(shown)]
     along = {"wavelength": series.axis[at]}

@@ -158,6 +158,12 @@ def without_formula(text: str) -> str:
     return text
 
 
+def unescaped(text: str) -> str:
+    """Text of which `without_formula` makes this one; any other text as it is."""
+    inner = text.removeprefix("'")
+    return inner if without_formula(inner) == text else text
+
+
 def shortest(number: float) -> str:
     """The shortest decimal text that reads back as exactly this number."""
     return np.format_float_positional(number, trim="-")

@@ -117,6 +117,47 @@ def test_a_saved_calibration_is_opened_and_corrected_by_standards(served, files)
     assert 'name="estimate"' not in page
 
 
+def test_options_of_estimates_are_those_of_the_command(served, files, tmp_path):
+    calibration = files / "made/calibration.safetensors"
+    item, _ = served.submit(HOME, *dropped("spectra", calibration))
+    words = ("--level", "0.95", "--align", "--control", "QC=5", "--history", tmp_path / "qc.csv")
+    (tmp_path / "list.csv").write_text("name,dilution\na,10\nQC,1\n")
+    words += ("--dilution", tmp_path / "list.csv", "--out", tmp_path / "out.csv")
+    for day in range(2):
+        done = call(
+            "estimate", files / "monday.csv", *words, "--overwrite", "--calibration", calibration
+        )
+        assert done.exit_code == 0, done.output
+        sent = dropped("history", tmp_path / "before.csv") if day else []
+        fields = [("estimate", ""), ("level", "0.95"), ("align", "on"), ("controls", "QC=5")]
+        fields += dropped("spectra", files / "monday.csv")
+        estimates, page = served.submit(
+            item, *fields, *dropped("dilution", tmp_path / "list.csv"), *sent
+        )
+        assert refused(page) is None
+        found = {
+            name: served.ask("GET", f"{estimates}{name}?download")[1]
+            for name in ("estimates.csv", "history.csv", "history.html")
+        }
+        assert rows(found["estimates.csv"]) == rows((tmp_path / "out.csv").read_text())
+        own, theirs = (
+            rows(one) for one in (found["history.csv"], (tmp_path / "qc.csv").read_text())
+        )
+        assert [row[1:] for row in own] == [row[1:] for row in theirs]  # but the date
+        assert "<svg" in found["history.html"] or "data-figure" in found["history.html"]
+        (tmp_path / "before.csv").write_text(found["history.csv"])
+    for name, value in (("sheet", "first"), ("level", "2"), ("dilution", "-1"), ("level", "much")):
+        sent = dropped("spectra", files / "monday.csv")
+        _, page = served.submit(item, ("estimate", ""), *sent, (name, value))
+        assert f"--{name}" in refused(page)
+        assert value in refused(page)
+    series, _ = served.submit(HOME, *dropped("spectra", files / "beer.csv"))
+    for name, value in (("sheet", "first"), ("level", "90"), ("precision", "0")):
+        _, page = served.submit(series, ("calibrate", ""), (name, value))
+        assert name in refused(page)
+        served.submit(series, ("look", ""), (name, ""))
+
+
 def test_what_a_file_leaves_open_is_chosen(served, tmp_path):
     book = Workbook()
     for sheet in (book.active, book.create_sheet("second")):

@@ -92,3 +92,48 @@ def test_thousands_of_samples_are_thinned_evenly():
     known, some = np.arange(5000.0), np.linspace(0, 4999, 100).round().astype(int)
     spectra = np.sin(known)[:, None] * BAND
     assert Chance.of(known, spectra) == Chance.of(known[some], spectra[some])
+
+
+# several substances
+
+
+@pytest.mark.parametrize(("samples", "substances"), [(6, 2), (8, 3), (14, 6)])
+def test_few_substances_of_noise_are_more_than_chance(samples, substances):
+    random, wrong = np.random.default_rng(samples), 0
+    for _ in range(120 // substances):
+        known = random.random((samples, substances))
+        wrong += sum(not one.is_likely for one in Chance.of_each(known, noise(samples, random)))
+    assert wrong <= 13  # binomial of 120 and .05: 0.5% more
+
+
+def test_a_weak_substance_is_seen_beside_a_strong_one():
+    random = np.random.default_rng(0)
+    known = random.random((14, 3))  # the third has no spectrum
+    weak = np.outer(known[:, 1], 0.02 * np.roll(BAND, 12))
+    spectra = np.outer(known[:, 0], BAND) + weak + 1e-4 * random.normal(size=(14, len(AXIS)))
+    strong, found, none = Chance.of_each(known, spectra)
+    assert not (strong.is_likely or found.is_likely)
+    assert found.test == chance.OTHERS
+    assert none.is_likely
+    assert Chance.of(known[:, 1], spectra).is_likely
+    twice = Chance.of_each(np.vstack([known, known]), np.vstack([spectra, spectra]))
+    assert twice == (strong, found, none)  # replicates are no further mixtures
+
+
+def test_the_exact_p_values_of_a_factorial_design():
+    # Of the 720 orders 16 give the first amounts again, or mirrored; 72 the second ones.
+    known = np.array([(one, other) for one in (0.0, 1.0, 2.0) for other in (0.0, 1.0)])
+    first, second = Chance.of_each(known, known @ [BAND, np.roll(BAND, 12)])
+    assert first.p_value == pytest.approx(16 / 720 / 0.8)
+    assert second.p_value == pytest.approx(72 / 720 / 0.8)
+    # Two levels of eight mixtures: 2 of the 70 choices of four, of which 999 are drawn.
+    cube = np.array(np.meshgrid(*[[0.0, 1.0]] * 3)).reshape(3, 8).T
+    for one in Chance.of_each(cube, cube @ [BAND, np.roll(BAND, 12), np.roll(BAND, 24)]):
+        assert one.p_value == pytest.approx(2 / 70 / 0.8, abs=0.025)
+
+
+def test_tied_substances_are_tested_each_by_itself():
+    known = np.linspace(0.1, 0.9, 8)
+    spectra = np.outer(known, BAND)
+    found = Chance.of_each(np.stack([known, 1 - known], axis=1), spectra, tied=True)
+    assert found == (Chance.of(known, spectra), Chance.of(1 - known, spectra))

@@ -82,6 +82,25 @@ def test_the_z_of_a_control_is_two_at_the_ends_of_its_set(sets, known, z):
     assert ("a warning" in found.sentence("1")) == found.warns
 
 
+def test_amounts_have_the_unit_of_their_control_in_the_history(tmp_path):
+    path, (first, second) = tmp_path / "qc.csv", history(0.1, 0.2, name="=QC")
+    path.write_text(HEADER + "2026-01-01,a.csv,'=QC,20.0,20.05,0.5,0.1\n")  # an older one
+    assert read_history(path) == [first]
+    found = append(path, [second._replace(unit="uM")])
+    assert found == read_history(path) == [one._replace(unit="uM") for one in (first, second)]
+    assert "\n2026-01-01,a.csv,'=QC,20," in path.read_text()
+    third = ControlPoint("2026-01-03", "a.csv", "=QC", 0.02, 0.021, 0.0005, 2.0, "mmol/L")
+    *_, last = append(path, [third])
+    assert last[3:6] == pytest.approx((20, 21, 0.5))
+    assert last.unit == "uM"
+    assert append(path, [third, second]) == read_history(path)[:3]  # measured once
+    before = path.read_bytes()
+    with pytest.raises(SpectraError, match="control =QC: found amounts in ppb, expected uM"):
+        append(path, [second._replace(unit="ppb")])
+    assert path.read_bytes() == before
+    append(path, [second._replace(control="low", unit="ppb")])  # another control
+
+
 HEADER = "date,file,control,nominal,estimate,standard_error,z\n"
 
 PROGRAM = """

@@ -9,6 +9,7 @@ from openpyxl import load_workbook
 
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.reading.series_file import read_measured
+from geonode.wording import quantity
 from tests.commands.calling import call
 from tests.mixtures import beer
 from tests.mixtures.beer import HEADERS, KNOWN, NM, UNKNOWN, frame, table
@@ -90,6 +91,7 @@ def test_page_and_workbook_have_everything(made):
     assert "geonode estimate unknown.csv --calibration" in page
     assert re.search(r"intervals\. Validation with 4 spectra \(\S*judged.csv, zinc\)", page)
     names = ["unknowns", "controls", "validated", "record", "summary", "errors", "left_out"]
+    names.append("limits")
     book = load_workbook(made / "made/calibration.xlsx")
     assert book.sheetnames == [*names, "pure", "next"]
     again = call("calibrate", made / "known.csv", "--out", made / "made")
@@ -106,6 +108,48 @@ def test_digits_are_those_of_calibrate_and_a_misfit_ends_with_status_1(made, tmp
         assert own.read_text() == (made / f"made/{name}.csv").read_text()
     record = dict(pd.read_csv(tmp_path / "out.record.csv").to_numpy())
     assert record["method"].startswith("all methods together, mostly ")
+    assert record["chance, zinc"].startswith("more than chance, by ")
+
+
+def test_limits_are_multiples_of_the_standard_error_there(mixture):
+    model = mixture.model
+    for place, limit in enumerate(model.limits):
+        for factor, amount in ((3.3, limit.detection), (10, limit.quantification)):
+            known = model.series.amounts.mean(axis=0)
+            known[place] = amount
+            error = model.calibration.precision(known[None])[0][0, place]
+            lowest = model.series.amounts[:, place].min()
+            assert amount == pytest.approx(max(lowest, factor * error), rel=1e-3)
+
+
+def test_unknowns_below_the_limits_are_remarked(tmp_path):
+    known = np.where(np.arange(14)[:, None] // [2, 4] == 0, 0, KNOWN)  # two without lead
+    table(known, noise=0.05).to_csv(tmp_path / "known.csv", index=False)
+    measured = [[0.0, 5.0], [0.1, 5.0], [5.0, 0.0], [5.0, 5.0]]
+    frame(beer.spectra(measured), "abcd").to_csv(tmp_path / "day.csv", index=False)
+    out = tmp_path / "made"
+    call("calibrate", tmp_path / "known.csv", "--unknown", tmp_path / "day.csv", "--out", out)
+    found = pd.read_csv(out / "unknowns.csv", keep_default_na=False)["remark"]
+    lead, zinc = pd.read_csv(out / "limits.csv")[["LOD", "LOQ"]].to_numpy()
+    assert lead[0] < 0.1 < lead[1]
+    for remark, said, limit in (
+        (found[0], "lead not detected: below the limit of detection, ", lead[0]),
+        (found[1], "lead < LOQ: below the limit of quantification, ", lead[1]),
+        (found[2], "zinc not detected: below the limit of detection, ", zinc[0]),
+    ):
+        assert remark == f"{said}{quantity(limit, 'ppm', 2)}"
+    assert found[3] == ""
+
+
+def test_noise_could_be_chance_and_has_no_limits(tmp_path):
+    found = table(KNOWN)
+    found[list(map(str, NM))] = np.random.default_rng(0).normal(size=(len(found), len(NM)))
+    found.to_csv(tmp_path / "known.csv", index=False)
+    done = call("calibrate", tmp_path / "known.csv", "--out", tmp_path / "made")
+    assert done.exit_code == 1
+    assert re.search(r"Could be chance: lead \(p = \S+\) and zinc .* mixtures would", done.stderr)
+    limits = pd.read_csv(tmp_path / "made/limits.csv")
+    assert limits[["LOD", "LOQ"]].isna().all(axis=None)
 
 
 def test_validation_takes_substances_by_name(made):

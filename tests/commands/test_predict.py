@@ -86,6 +86,26 @@ def test_files_have_the_numbers_of_the_model(trained, uncalibrated, tmp_path, na
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+def test_intervals_have_the_level_that_is_asked_for(trained, uncalibrated, tmp_path):
+    found, widths = SpectralModel.read(trained / "data").predict(np.array(WANTED)), {}
+    for level in ("0.8", "0.94", "0.95", "0.99"):
+        out = tmp_path / f"{level}.csv"
+        words = (*options(WANTED), "--extrapolate", "--level", level, "--out", out)
+        assert call("predict", *words, "--root", trained).exit_code == 0
+        written, _ = numbers(out)
+        low, high = (written[f"{end}{level[2:].ljust(2, '0')}"] for end in ("low", "high"))
+        widths[level] = (high - low) / 2
+    for level in ("0.8", "0.95"):  # learned ones
+        half = found.half_width[PROBABILITIES.index(float(level))]
+        np.testing.assert_allclose(widths[level], half, rtol=1e-3)
+    assert (found.half_width[NINETY] < widths["0.94"]).all()
+    assert (widths["0.94"] < widths["0.95"]).all()
+    assert (widths["0.95"] < widths["0.99"]).all()
+    for root, *rest in ((uncalibrated, "--out", tmp_path / "a.csv"), (trained, "--json")):
+        words = (*options([30]), "--level", "0.95", "--root", root, *rest)
+        assert_refused(call("predict", *words), "--level", "0.95", "intervals")
+
+
 @pytest.mark.parametrize("name", ["out.csv", "out.zarr"])
 def test_spectra_alone_are_read_back(trained, tmp_path, name):
     out = tmp_path / name

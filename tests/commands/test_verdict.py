@@ -155,10 +155,10 @@ def test_a_failed_control_concerns_its_own_file(tmp_path, calibration, monkeypat
 
 
 def test_the_recommended_limits_are_multiples_of_the_standard_error(calibration):
-    nodes, series = np.linspace(0, 10, 101), calibration.series
+    nodes = np.linspace(0, 10, 101)
     profile = PrecisionProfile(nodes, np.full(101, 0.2), 50.0)
-    found = precision_limit(series, profile, "PLS", usable=True)
+    found = precision_limit(profile, "PLS", "ppb", usable=True)
     assert found.detection == pytest.approx(0.66)
     assert found.quantification == pytest.approx(2)
-    assert precision_limit(series, profile, "PLS", usable=False).detection is None
+    assert precision_limit(profile, "PLS", "ppb", usable=False).detection is None
     assert calibration.model.limits[0].method == "precision profile of straight line, weighted 1/c²"

@@ -101,7 +101,7 @@ def test_geonode_learns_predicts_and_estimates():
     model = SpectralModel.fit(series, parameters, cpu())
     prediction, estimated = model.left_out(), estimate_left_out(series).found
     np.testing.assert_array_equal(found.spectra, prediction.spectra)
-    np.testing.assert_array_equal(found.band[1], prediction.band[1])
+    np.testing.assert_array_equal(found.band[1], prediction.band()[1])
     assert (found.coverage is None) == (prediction.half_width is None)
     np.testing.assert_array_equal(found.estimates, estimated.mode)
     assert found.sets == estimated.sets

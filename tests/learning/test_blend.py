@@ -159,7 +159,7 @@ def test_a_kind_alone_has_all_the_weight(kind, members):
         fitted()[0].only(kind).left_out(SERIES, features).spectra, spectra, rtol=1e-6
     )
     assert blend.has_intervals == (kind == "posterior")
-    name, half = found.band
+    name, half = found.band()
     if kind == "path":
         assert (name, found.half_width) == ("standard deviation", None)
         np.testing.assert_array_equal(half, found.deviation)

@@ -187,7 +187,7 @@ def test_the_curve_and_the_spectrum_are_those_of_the_model(calibration, browser)
     look(browser, calibration_page(calibration, tables(calibration), SAVED).html())
     curve, spectrum = (rows(browser, name, "high") for name in ("curve", "predicted"))
     line = np.polyfit(beer.LEVELS, model.series.signal[:, -1], 1)
-    half = model.predictions.band[1]
+    half = model.predictions.band()[1]
     for table, at in ((curve, np.s_[:, -1]), (spectrum, np.s_[-1, :])):
         middle = model.predictions.spectra[at]
         for name, expected in (("predicted", middle), ("low", middle - half[at])):

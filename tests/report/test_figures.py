@@ -180,11 +180,12 @@ def test_every_left_out_level_has_a_panel(run, tmp_path):
 @pytest.mark.parametrize("count", [1, 4, 40])
 def test_predicted_spectra_are_those_of_the_model(model, count, tmp_path):
     levels = np.linspace(1, 59, count)
-    figure = predicted_spectra(model, levels)
+    figure = predicted_spectra(model, levels, 0.9)
     rows = table(figure, "level wavelength signal low high")
     shown = np.linspace(0, count - 1, min(count, 12)).round().astype(int)
     found = model.predict(levels[shown])
-    low, high = found.spectra - found.band[1], found.spectra + found.band[1]
+    _, half = found.band(0.9)
+    low, high = found.spectra - half, found.spectra + half
     for name, expected in (("signal", found.spectra), ("low", low), ("high", high)):
         np.testing.assert_allclose(rows[name], expected.ravel(), rtol=1e-4)
     spec = json.loads(figure.to_json())

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from geonode.storage.table import Column, Table, without_formula
+from geonode.storage.table import Column, Table, unescaped, without_formula
 
 FORMULAS = ["=1+1", "+cmd|'/C calc'!A0", "-2 nm", "@SUM(A1)", "\tx", "\n=x", "＝1", "'=1"]
 
@@ -47,6 +47,11 @@ def test_cells_of_a_file_have_the_digits_of_their_column():
     second = ["0.0000002", "1.23457e+06", "0.0000001", "1e-07"]
     assert rows[1] == [*second, "false", "1234567", "0 to inf"]
     assert rows[2] == ["40", "", "5", "5.0", "true", "", ""]
+
+
+@pytest.mark.parametrize("text", ["=1+1", "'=1", "''@a", "-a", "it's", "'a", "-1.5", "+2", "", "'"])
+def test_what_is_kept_from_being_a_formula_is_read_back(text):
+    assert unescaped(without_formula(text)) == text
 
 
 def test_lines_are_aligned_and_the_others_are_counted():
