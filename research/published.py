@@ -96,12 +96,11 @@ def _growth(runs: pd.DataFrame) -> Figure:
     )
     colour = level_colours("device", [*devices, "as published"], "device")
     layers = [
-        marks("point", x, y, colour, filled=True, size=70),
-        marks("line", x, y, colour, table="published"),
+        marks("point", x, y, colour, table=closed, filled=True, size=70),
+        marks("line", x, y, colour, table=as_published),
     ]
     chart = alt.layer(*layers).properties(width=520, height=300)
-    tables = {"runs": closed, "published": pd.DataFrame(as_published)}
-    return Figure("growth", "seconds over work", chart, tables)
+    return Figure("growth", "seconds over work", chart)
 
 
 def _stage(name: str, folder: Path) -> None:

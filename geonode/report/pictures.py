@@ -59,8 +59,8 @@ def predicted_spectra(
         marks("line", x, y, colour, table=predicted),
     ]
     if few:
-        ends = y_axis("low", series.signal_label), alt.Y2("high")
-        layers.append(marks("area", x, *ends, colour, table=predicted, opacity=SHADE))
+        band_ends = y_axis("low", series.signal_label), alt.Y2("high")
+        layers.append(marks("area", x, *band_ends, colour, table=predicted, opacity=SHADE))
     chart = alt.layer(*layers).properties(width=620, height=340)
     return Figure("predicted", "predicted spectra over the measured ones", chart)
 
