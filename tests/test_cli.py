@@ -59,6 +59,14 @@ def test_help_does_not_need_docstrings(words):
     assert re.search("Estimate the amounts of every|Read, validate and chart", told)
 
 
+def test_pages_without_docstrings_are_refused_in_one_line(tmp_path):
+    words = f"calibrate data/examples/acetophenone.csv --out {tmp_path / 'made'}"
+    found = run(f"python -OO -m geonode.cli {words}")
+    assert (found.returncode, found.stderr.count("\n")) == (2, 1)
+    assert "-OO" in found.stderr
+    assert not (tmp_path / "made").exists()
+
+
 @pytest.mark.parametrize("words", ["geonode.cli devices", "geonode.cli --help", "stages.spectra"])
 def test_a_closed_standard_output_is_one_line_and_status_1(words):
     done = run(f"python -m {words} >&-")

@@ -150,21 +150,20 @@ class Dropped:
             file = load_calibration(self.by)
         if not (file.model.is_usable or self.chosen["accept"]):
             raise GeonodeError(f"{file.model.sentence} Accept it to estimate in spite of this.")
-        if level := self._given("level"):
-            file = file.at(block_of("calibrate", **level).calibrate.level)
-        first = {name: paths[0] for name, paths in self.files.items() if paths}
+        level = {"level": file.model.level} | self._given("level")
+        file = file.at(block_of("calibrate", **level).calibrate.level)
+        given, folder = defaultdict(lambda: None, self._given(*FILES)), self.folder / "estimates"
         controls = [*filter(None, map(str.strip, self.chosen["controls"].splitlines()))]
-        second = first.get("concentrations")
-        choices = Choices(concentrations=second, **self._given("sheet", "target"))
-        checks = controls, first.get("validation"), first.get("standards"), choices
-        dilution, align = first.get("dilution", self.chosen["dilution"]), bool(self.chosen["align"])
-        how: Any = {"dilution": str(dilution) or None, "align": align}
-        routine = Routine.read(file.series, self.files["spectra"], *checks, **how)
-        folder = self.folder / "estimates"
+        if given["history"] and not controls:
+            raise GeonodeError("found a table of controls, expected controls of today too")
+        choices = Choices(**self._given("sheet", "target", "concentrations"))
+        checks = controls, given["validation"], given["standards"], choices, None
+        dilution, align = given["dilution"] and str(given["dilution"]), bool(self.chosen["align"])
+        routine = Routine.read(file.series, self.files["spectra"], *checks, dilution, align=align)
         folder.mkdir(exist_ok=True)
         history = folder / "history.csv" if controls else None
-        if history and "history" in first:
-            shutil.copyfile(first["history"], history)
+        if given["history"]:
+            shutil.copyfile(given["history"], folder / "history.csv")
         by, user = (self.by.name, read[self.by]), self.chosen["user"] or None
         file = estimated(file, by, routine, user, self.shown, history)
         for name in ("estimates.xlsx", "estimates.csv"):
@@ -172,16 +171,15 @@ class Dropped:
         self._keep(file, folder, None)
 
     def _given(self, *names: str) -> dict[str, Any]:
-        """Texts of its forms by name, numbers where they are; none of empty fields."""
+        """Texts and first files of its forms by name, numbers where they are; no empty ones."""
         given: dict[str, Any] = {name: self.chosen[name] for name in names if self.chosen[name]}
         for name in given.keys() & {*NUMBERS}:
             with suppress(ValueError):  # what is no number is refused as it is
                 given[name] = float(given[name])
-        return given
+        return given | {name: self.files[name][0] for name in names if self.files.get(name)}
 
     def _parameters(self) -> SpectraParameters:
-        spectra, second = self.files["spectra"], self.files["concentrations"]
-        options = self._given(*OF_SERIES) | ({"concentrations": second[0]} if second else {})
+        spectra, options = self.files["spectra"], self._given(*OF_SERIES, "concentrations")
         if window := self._given("window_from", "window_to"):
             options["window"] = [*window.values()]  # one end alone is refused
         return spectra_parameters(spectra[0].parent if spectra[1:] else spectra[0], **options)

@@ -80,11 +80,9 @@ class ControlPoint(NamedTuple):
             )
             if own and wanted:
                 factor = 10.0 ** (own[0] - wanted[0])
-                amounts = (self.nominal, self.estimate, self.standard_error)
-                nominal, estimate, error = (factor * one for one in amounts)
-                return self._replace(
-                    nominal=nominal, estimate=estimate, standard_error=error, unit=unit
-                )
+                about, error = self[:3], factor * self.standard_error
+                amounts = factor * self.nominal, factor * self.estimate
+                return ControlPoint(*about, *amounts, error, self.z, unit)
         raise SpectraError(
             f"control {self.control}: found amounts in {self.unit}, expected {unit} as in the "
             "history, or a unit that is converted to it; name another history"

@@ -66,6 +66,7 @@ def result_parts(file: CalibrationFile[Any]) -> list[Part]:
     checks = [Statement(check.sentence(file.unit), False) for check in failed]
     if file.controls and not failed:
         checks = [Statement(f"{len(file.controls)} of {len(file.controls)} controls passed.", True)]
+    checks += [Statement(one.sentence, not one.rejects) for one in file.violations]
     checks += [Statement(check.sentence(file.unit), not check.fails) for check in file.validations]
     checks += [Statement(doubt, False) for doubt in file.doubts]
     if file.correction:

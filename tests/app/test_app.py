@@ -151,6 +151,8 @@ def test_options_of_estimates_are_those_of_the_command(served, files, tmp_path):
         _, page = served.submit(item, ("estimate", ""), *sent, (name, value))
         assert f"--{name}" in refused(page)
         assert value in refused(page)
+    sent = dropped("spectra", files / "monday.csv") + dropped("history", tmp_path / "before.csv")
+    assert "expected controls of today" in refused(served.submit(item, ("estimate", ""), *sent)[1])
     series, _ = served.submit(HOME, *dropped("spectra", files / "beer.csv"))
     for name, value in (("sheet", "first"), ("level", "90"), ("precision", "0")):
         _, page = served.submit(series, ("calibrate", ""), (name, value))
