@@ -2,7 +2,8 @@
 
 `python -m research.trust simulated` leaves every level of new simulated series out, by the number
 of levels. `choices` does so before anything is calibrated, and compares with the best method of a
-series with hindsight; `series FOLDER...` does the same with measured series. `mixtures` calibrates
+series with hindsight; `series FOLDER...` does the same with measured series. `unknowns` calibrates
+simulated series with all levels, and compares on new unknowns between them. `mixtures` calibrates
 simulated mixtures and estimates their unknowns, with `--each` by class of difficulty, and with a
 folder of tables of samples in rows, whose columns `y_NAME` are known amounts, leaves compositions
 of each out. `samples` does the same with every amount by itself.
@@ -46,6 +47,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 AT_ONCE = 60
 """Left-out levels of a batch of simulated series."""
+
+UNKNOWNS = 20
+"""Of every simulated mixture or series."""
 
 
 @app.command()
@@ -91,6 +95,19 @@ def choices(
 
 
 @app.command()
+def unknowns(
+    levels: Annotated[int, typer.Option(help="Levels of the series of each number of them.")] = 600,
+    seed: Annotated[int, typer.Option(help="Seed; 1000 made the package.")] = 62_000,
+) -> None:
+    """Errors and intervals of new unknowns between the levels of simulated series."""
+    batches, rows = batches_of(packaged_prior(), LEVELS[:-1], levels, seed)[::-1], []
+    with bar("calibrating", sum(batch.series for batch in batches)) as report:
+        for _, found in finished(of_unknowns, batches, processes_for(len(batches), "cpu"), report):
+            rows += found
+    show_nested(pd.DataFrame(rows))
+
+
+@app.command()
 def series(
     folders: Annotated[list[Path], typer.Argument(help="Folders of files, one a series.")],
     most: Annotated[int, typer.Option(help="Largest number of levels; the smallest is 5.")] = 16,
@@ -128,40 +145,60 @@ def without_simulated(batch: Batch, report: Progress = silent) -> list[dict[str,
 
 def without_each(series: Measured, report: Progress = silent) -> list[dict[str, object]]:
     """Errors over the range by what is calibrated without each level, and coverage of sets."""
-    levels, spectra, rows = series.levels, series.spectra, []
-    for fold in leave_one_out(len(levels))[:-1]:
-        out, true = [fold.index], float(levels[fold.index])
-        found = Calibration.fit(spectra[fold.training], levels[fold.training])
-        middle, ends = found.estimate(spectra[out])
-        estimates = {
-            key: float(one.estimates(spectra[out])[0]) for key, one in found.fitted.items()
-        }
-        sets = [[(low, high) for low, high in ends.tolist()]]
-        if found.curve is not None:
-            of_geonode = found.by_geonode(spectra[out])
-            estimates["geonode"] = float(of_geonode.mode[0])
-            sets = of_geonode.sets if found.method == "geonode" else sets
-        # Nothing calibrates farther beyond the levels, and the combination estimates nothing there.
-        low, high = levels[fold.training][[0, -1]]
-        cut_off = 2 * low - high, 2 * high - low
-        estimates = {key: float(np.clip(one, *cut_off)) for key, one in estimates.items()}
-        estimates["auto"] = float(middle[0])
-        row: dict[str, object] = {"series": series.name, "levels": len(levels)}
-        row |= {"inside": fold.is_inside(fold.index), "geonode alone": found.method == "geonode"}
-        row |= {"covered": bool(are_covered(np.array([true]), sets)[0])}
-        row |= {"no use": found.verdict.chosen is None}
-        row |= {"determined": bool(is_determined(middle, ends, found.concentrations)[0])}
-        row |= {key: (one - true) / np.ptp(levels) for key, one in estimates.items()}
-        rows.append(row)
+    rows = []
+    for fold in leave_one_out(len(series.levels))[:-1]:
+        kept, out = fold.training, [fold.index]
+        one = Measured(series.name, series.levels[out], series.spectra[out])
+        facts = {"levels": len(series.levels), "inside": fold.is_inside(fold.index)}
+        found = Calibration.fit(series.spectra[kept], series.levels[kept])
+        rows += [facts | row for row in estimated(found, one, float(np.ptp(series.levels)))]
         report(1)
     return rows
+
+
+def of_unknowns(batch: Batch, report: Progress = silent) -> list[dict[str, object]]:
+    """Errors of new unknowns of all series of a batch, and coverage of sets."""
+    draws, rows = Draws.of(batch.seed, torch.device("cpu")), []
+    simulated = simulate(draws, batch.series, batch.levels, errors=batch.errors, unknowns=UNKNOWNS)
+    for place, (levels, spectra) in enumerate(
+        zip(*(one.numpy() for one in simulated), strict=True)
+    ):
+        known, new = slice(batch.levels), slice(batch.levels, None)
+        one = Measured(f"{batch.seed} {place}", levels[new], spectra[new])
+        facts = {"levels": batch.levels, "inside": True}
+        found = Calibration.fit(spectra[known], levels[known])
+        rows += [facts | row for row in estimated(found, one, float(np.ptp(levels)))]
+        report(1)
+    return rows
+
+
+def estimated(found: Calibration, out: Measured, span: float) -> list[dict[str, object]]:
+    """Rows of errors, relative to a span, and of coverage, for spectra not calibrated with."""
+    middle, ends = found.estimate(out.spectra)
+    estimates = {key: one.estimates(out.spectra) for key, one in found.fitted.items()}
+    sets = [[(low, high)] for low, high in ends.tolist()]
+    if found.curve is not None:
+        of_geonode = found.by_geonode(out.spectra)
+        estimates["geonode"] = of_geonode.mode
+        sets = of_geonode.sets if found.method == "geonode" else sets
+    # Nothing calibrates farther beyond the levels, and the combination estimates nothing there.
+    low, high = found.concentrations.min(), found.concentrations.max()
+    estimates = {key: one.clip(2 * low - high, 2 * high - low) for key, one in estimates.items()}
+    estimates["auto"] = middle
+    columns = {key: (one - out.levels) / span for key, one in estimates.items()}
+    columns["covered"] = are_covered(out.levels, sets)
+    columns["determined"] = is_determined(middle, ends, found.concentrations)
+    facts = {"series": out.name, "geonode alone": found.method == "geonode"}
+    table = pd.DataFrame(columns).assign(**facts, **{"no use": found.verdict.chosen is None})
+    return table.to_dict("records")
 
 
 def show_nested(table: pd.DataFrame, by_series: bool = False) -> None:
     """Root mean square errors over that of the best method with hindsight, and coverage of sets."""
     methods = [key for key in [*CALIBRATIONS, "geonode"] if key in table]
     groups = ["levels", "series"]
-    for name, rows in ("all levels", table), ("between the ends", table[table["inside"]]):
+    parts = {} if table["inside"].all() else {"all levels": table}
+    for name, rows in (parts | {"between the ends": table[table["inside"]]}).items():
         errors = rows.groupby(groups)[[*methods, "auto"]].agg(rms).clip(lower=1e-4)
         ratios = errors[["auto", "pls", "geonode"]].div(errors[methods].min(axis=1), axis=0)
         typer.echo(f"{name}, {len(ratios)} series: RMSEP over the best method with hindsight")
@@ -169,6 +206,9 @@ def show_nested(table: pd.DataFrame, by_series: bool = False) -> None:
             typer.echo(ratios.assign(best=errors[methods].idxmin(axis=1)).round(3).to_string())
         shown = ratios.groupby("levels").agg(geometric_mean)
         shown.loc["all"], shown.loc["worst"] = ratios.agg(geometric_mean), ratios.max()
+        each = np.random.default_rng(0).integers(len(ratios), size=(1000, len(ratios)))
+        means = np.exp(np.log(ratios.to_numpy())[each].mean(axis=1))
+        shown.loc["2.5%"], shown.loc["97.5%"] = np.quantile(means, [0.025, 0.975], axis=0)
         typer.echo(
             shown.assign(RMSEP=errors["auto"].groupby("levels").agg(geometric_mean))
             .round(3)
@@ -221,9 +261,6 @@ def samples(
             typer.echo(f"{name}, {len(part)} amounts, worst {part['ratio'].max():.2f}:")
             typer.echo(shown.round(3).to_string())
 
-
-UNKNOWNS = 20
-"""Of every simulated mixture."""
 
 MEASURED = -1
 PLAIN = ["PLS of all", "PLS2 of all"]
