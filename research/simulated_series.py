@@ -34,10 +34,11 @@ WIDEST = 1e9  # ratio of the highest to the lowest positive level
 
 
 class SimulatedSeries(NamedTuple):
-    """Series with equally many levels."""
+    """Series with equally many levels, and unknowns behind them."""
 
-    concentrations: Float[Tensor, "series level"]  # nominal levels, ascending; the highest is 1
-    spectra: Float[Tensor, "series level wavelength"]  # simulated spectra with all errors
+    concentrations: Float[Tensor, "series sample"]
+    """Nominal levels, ascending, the highest is 1; then the true concentrations of unknowns."""
+    spectra: Float[Tensor, "series sample wavelength"]  # simulated spectra with all errors
 
 
 def simulate(
@@ -46,22 +47,36 @@ def simulate(
     levels: int,
     wavelengths: int = PRIOR_WAVELENGTHS,
     errors: float = 1.0,
+    unknowns: int = 0,
 ) -> SimulatedSeries:
     """Simulate concentration series.
 
-    `errors` is a factor of the largest errors of preparation, of the matrix and of drift.
+    `errors` is a factor of the largest errors of preparation, of the matrix and of drift. Each of
+    the unknowns lies anywhere between two neighbouring levels, all pairs with equal chances.
     """
-    nominal = designs(draws, series, levels)
+    given = _with_unknowns(draws, designs(draws, series, levels), unknowns)
+    nominal, order = given.sort(dim=1)
+    place = order.argsort(dim=1)  # of the levels, then the unknowns
     error = draws.log_uniform(series, 1, low=2e-3, high=0.08 * errors) * draws.chance(
         0.7, series, 1
     )
-    true = nominal * torch.exp(error * draws.normal(series, levels))
+    error = error * (order < levels)  # unknowns are not prepared
+    true = nominal * torch.exp(error * draws.normal(series, levels + unknowns))
     signal = _with_filter(draws, _mixture(draws, true, wavelengths), true)
     signal = signal / signal.abs().amax((1, 2), keepdim=True).clamp(min=1e-9)
     background = draws.log_uniform(series, 1, 1, low=0.01, high=10.0)
     background = background * random_bands(draws, series, 1, wavelengths)
     signal = signal + background * draws.chance(0.5, series, 1, 1)
-    return SimulatedSeries(nominal, _recorded(draws, _saturated(draws, signal), errors))
+    spectra = _recorded(draws, _saturated(draws, signal), errors, place[:, :levels])
+    return SimulatedSeries(given, spectra.take_along_dim(place[..., None], dim=1))
+
+
+def _with_unknowns(draws: Draws, levels: Tensor, unknowns: int) -> Tensor:
+    """Levels, and unknowns between neighbours."""
+    size = len(levels), unknowns
+    below = (draws.uniform(*size) * (levels.shape[1] - 1)).long()
+    low, high = levels.gather(1, below), levels.gather(1, below + 1)
+    return torch.cat([levels, low + (high - low) * draws.uniform(*size)], dim=1)
 
 
 def designs(draws: Draws, series: int, levels: int) -> Float[Tensor, "series level"]:
@@ -171,12 +186,12 @@ def _saturated(draws: Draws, signal: Tensor) -> Tensor:
     return torch.where(draws.chance(0.05, series, 1, 1), signal.minimum(ceiling), signal)
 
 
-def _recorded(draws: Draws, signal: Tensor, errors: float) -> Tensor:
-    """Signal with errors: gain, offset, slope, noise, matrix, drift, one outlier.
+def _recorded(draws: Draws, signal: Tensor, errors: float, levels: Tensor) -> Tensor:
+    """Signal with errors: gain, offset, slope, noise, matrix, drift, one outlier of the levels.
 
     All except the gain are relative to the deviation of the spectra of the series.
     """
-    series, levels, wavelengths = signal.shape
+    series, samples, wavelengths = signal.shape
     deviation = signal - signal.mean(1, keepdim=True)
     span = deviation.pow(2).mean((1, 2), keepdim=True).sqrt().clamp(min=1e-9)
     axis = 2 * _axis(draws, wavelengths) - 1
@@ -186,7 +201,7 @@ def _recorded(draws: Draws, signal: Tensor, errors: float) -> Tensor:
         return largest * draws.chance(share, series, 1, 1)
 
     def of_levels() -> Tensor:
-        return draws.normal(series, levels, 1)
+        return draws.normal(series, samples, 1)
 
     gain = torch.exp(size(2e-3, 0.1, 0.8) * of_levels())
     noise = torch.where(
@@ -194,17 +209,18 @@ def _recorded(draws: Draws, signal: Tensor, errors: float) -> Tensor:
         draws.log_uniform(series, 1, 1, low=0.15, high=2.4),
         draws.log_uniform(series, 1, 1, low=1e-3, high=0.3),
     )
-    order = torch.linspace(-1, 1, levels, dtype=signal.dtype, device=signal.device)[:, None]
-    mishap = torch.randint(levels, (series, 1, 1), generator=draws.generator, device=draws.device)
-    at_mishap = mishap == torch.arange(levels, device=draws.device)[:, None]
+    order = torch.linspace(-1, 1, samples, dtype=signal.dtype, device=signal.device)[:, None]
+    among = levels.shape[1]
+    mishap = torch.randint(among, (series, 1), generator=draws.generator, device=draws.device)
+    at_mishap = levels.gather(1, mishap) == torch.arange(samples, device=draws.device)
     disturbed = (
         size(3e-3, 0.4, 0.7) * of_levels()
         + size(1e-3, 0.2, 0.4) * of_levels() * axis
-        + noise * draws.normal(series, levels, wavelengths)
+        + noise * draws.normal(series, samples, wavelengths)
         + size(3e-3, 0.7, 0.7) * of_levels() * random_bands(draws, series, 1, wavelengths)
         + size(3e-3, 0.5, 0.25) * order * random_bands(draws, series, 1, wavelengths)
         + size(0.1, 1.0, 0.08)
-        * at_mishap
+        * at_mishap[..., None]
         * draws.normal(series, 1, 1)
         * random_bands(draws, series, 1, wavelengths)
     )

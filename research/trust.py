@@ -2,7 +2,8 @@
 
 `python -m research.trust simulated` leaves every level of new simulated series out, by the number
 of levels. `choices` does so before anything is calibrated, and compares with the best method of a
-series with hindsight; `series FOLDER...` does the same with measured series. `mixtures` calibrates
+series with hindsight; `series FOLDER...` does the same with measured series. `unknowns` calibrates
+simulated series with all levels, and compares on new unknowns between them. `mixtures` calibrates
 simulated mixtures and estimates their unknowns, with `--each` by class of difficulty, and with a
 folder of tables of samples in rows, whose columns `y_NAME` are known amounts, leaves compositions
 of each out. `samples` does the same with every amount by itself.
@@ -39,6 +40,7 @@ from research.draws import Draws
 from research.mixture_classes import CLASSES
 from research.mixture_classes import simulate as simulate_class
 from research.simulated_mixtures import simulate_mixtures
+from research.simulated_series import simulate
 from research.simulated_sets import BATCH, LEVELS, Batch, batches_of, left_out
 from stages.paths import PARAMETERS
 
@@ -62,6 +64,10 @@ def rows_of(
         for _, found in finished(work, jobs, processes_for(len(jobs), "cpu"), report):
             rows += found
     return pd.DataFrame(rows)
+
+
+UNKNOWNS = 20
+"""Of every simulated mixture or series."""
 
 
 @app.command()
@@ -106,6 +112,17 @@ def choices(
 
 
 @app.command()
+def unknowns(
+    levels: Annotated[int, typer.Option(help="Levels of the series of each number of them.")] = 600,
+    seed: Annotated[int, typer.Option(help="Seed; 1000 made the package.")] = 62_000,
+) -> None:
+    """Errors and intervals of new unknowns between the levels of simulated series."""
+    batches = batches_of(packaged_prior(), LEVELS[:-1], levels, seed)[::-1]
+    steps = sum(batch.series for batch in batches)
+    show_nested(rows_of("calibrating", of_unknowns, batches, steps))
+
+
+@app.command()
 def series(
     folders: Annotated[list[Path], typer.Argument(help="Folders of files, one a series.")],
     most: Annotated[int, typer.Option(help="Largest number of levels; the smallest is 5.")] = 16,
@@ -133,38 +150,55 @@ def without_each(named: tuple[str, Series], report: Progress = silent) -> list[d
     name, series = named
     levels, spectra, rows = series.concentrations, series.signal, []
     for fold in leave_one_out(len(levels))[:-1]:
-        out, true = [fold.index], float(levels[fold.index])
-        found = Calibration.fit(spectra[fold.training], levels[fold.training])
-        middle, ends = found.estimate(spectra[out])
-        estimates = {
-            key: float(one.estimates(spectra[out])[0]) for key, one in found.fitted.items()
-        }
-        sets = [[(low, high) for low, high in ends.tolist()]]
-        if found.curve is not None:
-            of_geonode = found.by_geonode(spectra[out])
-            estimates["geonode"] = float(of_geonode.mode[0])
-            sets = of_geonode.sets if found.method == "geonode" else sets
-        # Nothing calibrates farther beyond the levels, and the combination estimates nothing there.
-        low, high = levels[fold.training][[0, -1]]
-        cut_off = 2 * low - high, 2 * high - low
-        estimates = {key: float(np.clip(one, *cut_off)) for key, one in estimates.items()}
-        estimates["auto"] = float(middle[0])
-        row: dict[str, Any] = {"series": name, "levels": len(levels)}
-        row |= {"inside": fold.is_inside(fold.index), "geonode alone": found.method == "geonode"}
-        row |= {"covered": bool(are_covered(np.array([true]), sets)[0])}
-        row |= {"no use": found.verdict.chosen is None}
-        row |= {"determined": bool(is_determined(middle, ends, found.concentrations)[0])}
-        row |= {key: (one - true) / np.ptp(levels) for key, one in estimates.items()}
-        rows.append(row)
+        kept, out = fold.training, [fold.index]
+        found = Calibration.fit(spectra[kept], levels[kept])
+        facts = {"series": name, "levels": len(levels), "inside": fold.is_inside(fold.index)}
+        rows += estimated(found, levels[out], spectra[out], float(np.ptp(levels)), facts)
         report(1)
     return rows
+
+
+def of_unknowns(batch: Batch, report: Progress = silent) -> list[dict[str, Any]]:
+    """Errors of new unknowns of all series of a batch, and coverage of sets."""
+    draws, rows = Draws.of(batch.seed, torch.device("cpu")), []
+    simulated = simulate(draws, batch.series, batch.levels, errors=batch.errors, unknowns=UNKNOWNS)
+    each = zip(*(part.numpy() for part in simulated), strict=True)
+    for place, (levels, spectra) in enumerate(each):
+        known, new = slice(batch.levels), slice(batch.levels, None)
+        found = Calibration.fit(spectra[known], levels[known])
+        facts = {"series": f"{batch.seed} {place}", "levels": batch.levels, "inside": True}
+        rows += estimated(found, levels[new], spectra[new], float(np.ptp(levels)), facts)
+        report(1)
+    return rows
+
+
+def estimated(
+    found: Calibration, levels: np.ndarray, spectra: np.ndarray, span: float, facts: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Rows of errors, relative to a span, and of coverage, for spectra not calibrated with."""
+    middle, ends = found.estimate(spectra)
+    estimates = {key: one.estimates(spectra) for key, one in found.fitted.items()}
+    sets = [[(low, high)] for low, high in ends.tolist()]
+    if found.curve is not None:
+        of_geonode = found.by_geonode(spectra)
+        estimates["geonode"] = of_geonode.mode
+        sets = of_geonode.sets if found.method == "geonode" else sets
+    # Nothing calibrates farther beyond the levels, and the combination estimates nothing there.
+    low, high = found.concentrations.min(), found.concentrations.max()
+    estimates = {key: one.clip(2 * low - high, 2 * high - low) for key, one in estimates.items()}
+    columns = {key: (one - levels) / span for key, one in (estimates | {"auto": middle}).items()}
+    columns["covered"] = are_covered(levels, sets)
+    columns["determined"] = is_determined(middle, ends, found.concentrations)
+    facts |= {"geonode alone": found.method == "geonode", "no use": found.verdict.chosen is None}
+    return pd.DataFrame(columns).assign(**facts).to_dict("records")
 
 
 def show_nested(table: pd.DataFrame, by_series: bool = False) -> None:
     """Root mean square errors over that of the best method with hindsight, and coverage of sets."""
     methods = [key for key in [*CALIBRATIONS, "geonode"] if key in table]
     groups = ["levels", "series"]
-    for name, rows in ("all levels", table), ("between the ends", table[table["inside"]]):
+    parts = {} if table["inside"].all() else {"all levels": table}
+    for name, rows in (parts | {"between the ends": table[table["inside"]]}).items():
         errors = rows.groupby(groups)[[*methods, "auto"]].agg(rms).clip(lower=1e-4)
         ratios = errors[["auto", "pls", "geonode"]].div(errors[methods].min(axis=1), axis=0)
         typer.echo(f"{name}, {len(ratios)} series: RMSEP over the best method with hindsight")
@@ -172,6 +206,9 @@ def show_nested(table: pd.DataFrame, by_series: bool = False) -> None:
             typer.echo(ratios.assign(best=errors[methods].idxmin(axis=1)).round(3).to_string())
         shown = ratios.groupby("levels").agg(geometric_mean)
         shown.loc["all"], shown.loc["worst"] = ratios.agg(geometric_mean), ratios.max()
+        each = np.random.default_rng(0).integers(len(ratios), size=(1000, len(ratios)))
+        means = np.exp(np.log(ratios.to_numpy())[each].mean(axis=1))
+        shown.loc["2.5%"], shown.loc["97.5%"] = np.quantile(means, [0.025, 0.975], axis=0)
         typer.echo(
             shown.assign(RMSEP=errors["auto"].groupby("levels").agg(geometric_mean))
             .round(3)
@@ -212,9 +249,6 @@ def samples(
             typer.echo(f"{name}, {len(part)} amounts, worst {part['ratio'].max():.2f}:")
             typer.echo(shown.round(3).to_string())
 
-
-UNKNOWNS = 20
-"""Of every simulated mixture."""
 
 MEASURED = -1
 PLAIN = ["PLS of all", "PLS2 of all"]

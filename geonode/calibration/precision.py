@@ -3,7 +3,8 @@
 For geonode it is half of what lies within a length of k on both sides, in the metric of information
 (`estimation.information`). k comes from the levels left out: the length z between a level and its
 estimate is k times the size of a normal number, whose mean logarithm is `OF_NORMAL`. ln k is the
-mean of ln z - `OF_NORMAL` over the levels between the ends, and `PRIOR` more of ln `EXPECTED`.
+mean of ln z - `OF_NORMAL` over the levels between the ends, and `PRIOR` more of ln `EXPECTED`, plus
+ln `OF_GEONODE`, as levels left out lie farther from the others than unknowns do.
 Other methods have the square root of their law of errors, times `OF_METHOD`, as those that are
 given as numbers have a law that is small, some by luck; the combination, whose errors have longer
 tails, times `OF_COMBINATION`. The constants were chosen on simulated series
@@ -26,6 +27,7 @@ from geonode.estimation.range import CURVE_NODES
 from geonode.ties import EQUAL, first_largest
 
 EXPECTED, PRIOR = 1.25, 2.0  # k of simulated series, and the levels that it counts for
+OF_GEONODE = 0.88  # k of unknowns over that of levels left out
 OF_METHOD, OF_COMBINATION = 1.05, 0.88  # standard error over the root of the law of errors
 OF_NORMAL = -(np.euler_gamma + np.log(2)) / 2  # mean logarithm of the size of a normal number
 USUAL_LENGTHS = 0.1, 10.0  # z that count: some are tiny by luck, some levels are off
@@ -69,7 +71,7 @@ class PrecisionProfile:
         apart = np.interp([levels, left_out], nodes, information.length)
         inside = (low < levels) & (levels < high)
         own = np.log(np.clip(np.abs(apart[1] - apart[0])[inside], *USUAL_LENGTHS)) - OF_NORMAL
-        size = np.exp((PRIOR * np.log(EXPECTED) + own.sum()) / (PRIOR + len(own)))
+        size = np.exp((PRIOR * np.log(EXPECTED) + own.sum()) / (PRIOR + len(own))) * OF_GEONODE
         grid = np.concatenate([[low], nodes[(low < nodes) & (nodes < high)], [high]])
         errors = np.interp(grid, nodes, information.errors(size))
         length = np.ptp(np.interp([low, high], nodes, information.length))

@@ -8,6 +8,7 @@ from geonode.calibration.fit import Calibration
 from geonode.calibration.precision import (
     EXPECTED,
     OF_COMBINATION,
+    OF_GEONODE,
     OF_METHOD,
     PRIOR,
     PrecisionProfile,
@@ -53,7 +54,7 @@ def test_the_factor_is_that_of_the_levels_left_out(by_geonode, times):
     left_out = np.interp(place, information.length, curve.concentrations)
     profile = PrecisionProfile.of_curve(curve, levels[::-1], left_out[::-1])
     normal = np.exp(np.mean(np.log(np.abs(np.random.default_rng(0).normal(size=100_000)))))
-    size = (EXPECTED**PRIOR * (times / normal) ** 3) ** (1 / (PRIOR + 3))
+    size = OF_GEONODE * (EXPECTED**PRIOR * (times / normal) ** 3) ** (1 / (PRIOR + 3))
     expected = np.interp(profile.concentrations, curve.concentrations, information.errors(size))
     np.testing.assert_allclose(profile.standard_errors, expected, rtol=5e-3)
     assert profile.length == pytest.approx(np.ptp(place[[0, -1]]) / size, rel=5e-3)

@@ -34,6 +34,18 @@ def test_series_are_those_of_their_seed_finite_and_of_the_asked_shape():
     assert torch.isfinite(first.spectra).all()
 
 
+def test_unknowns_lie_between_levels_in_equal_numbers_and_look_like_their_neighbours():
+    series, levels, unknowns = 200, 6, 30
+    concentrations, spectra = simulate(draws(3), series, levels, 17, unknowns=unknowns)
+    assert spectra.shape == (series, levels + unknowns, 17)
+    known, new = concentrations[:, :levels].contiguous(), concentrations[:, levels:].contiguous()
+    torch.testing.assert_close(known, designs(draws(3), series, levels))
+    above = torch.searchsorted(known, new)
+    assert torch.bincount(above.flatten()).numpy()[1:] == pytest.approx(series * 6, rel=0.15)
+    apart = torch.cdist(spectra[:, levels:], spectra[:, :levels]).argmin(dim=2)
+    assert ((apart == above) | (apart == above - 1)).double().mean() > 0.6  # 1 / 3 by chance
+
+
 LEVELS = np.geomspace(0.02, 1.0, 25)
 
 
