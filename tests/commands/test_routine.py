@@ -144,6 +144,18 @@ def test_a_spectrum_alone_has_the_name_of_its_file_too(week, tmp_path, table):
     assert [row["dilution"] for row in records(tmp_path / "out.csv")] == ["1", "10"]
 
 
+def test_names_that_are_no_formulas_match_in_tables(week, tmp_path):
+    day = write(tmp_path / "day.csv", {"=b": QC, "@QC": QC})
+    assert estimate(week, day, "--out", tmp_path / "out.csv").exit_code == 0
+    names = [row[1] for row in rows(tmp_path / "out.csv")[1:]]
+    assert names == ["'=b", "'@QC"]
+    (tmp_path / "list.csv").write_text("name,dilution\n" + "".join(f"{one},10\n" for one in names))
+    words = "--dilution", tmp_path / "list.csv", "--control", "@QC=50", "--overwrite"
+    done = estimate(week, day, *words, "--out", tmp_path / "out.csv")
+    assert done.exit_code == 0, done.output
+    assert [row["dilution"] for row in records(tmp_path / "out.csv")] == ["10", "10"]
+
+
 def test_unknowns_below_the_recommended_limits_are_remarked(week, tmp_path):
     lod, loq = map(float, rows(week / "made/limits.csv")[1][1:3])
     assert 3 < loq / lod < 3.1  # 10 to 3.3 standard errors, of nearly one size
