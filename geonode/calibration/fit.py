@@ -18,6 +18,7 @@ from geonode.calibration.intervals import (
     Sets,
     are_covered,
     intervals_left_out,
+    lengths_of,
 )
 from geonode.calibration.methods import FEWEST_GROUPS, fitted, folds_of, keys_for
 from geonode.calibration.verdict import LARGEST_RELATIVE, NAMES, Verdict
@@ -106,7 +107,7 @@ class Calibration:
             groups: of samples that are left out together; None: those of one concentration that
                 are nearer to each other than to all of other ones.
             method: key of `NAMES`; "auto": the combination, or geonode alone if that is no better
-                than a guess and geonode's sets hold.
+                than a guess, and geonode's sets hold and are shorter than its intervals.
             offset: for geonode, as of `Curve.of`.
             scale: as offset.
             scans: if samples are means: of which each is, and its spectrum. Unknowns are scans.
@@ -148,10 +149,10 @@ class Calibration:
         except (SpectraError, TrainingError) as error:
             absent = f"geonode takes no part: {error}"
         leverages = {key: method.leverages for key, method in methods.items()}
-        estimates["combined"], leverages["combined"] = combined_left_out(
-            concentrations, estimates, leverages, folds
-        )
-        chosen = _chosen(method, Verdict.of(concentrations, estimates), sets, level)
+        by_all = combined_left_out(concentrations, estimates, leverages, folds)
+        estimates["combined"], leverages["combined"] = by_all
+        combined = intervals_left_out(concentrations, *by_all, groups, folds, level)
+        chosen = _chosen(method, Verdict.of(concentrations, estimates), sets, combined, level)
         if chosen not in estimates:
             absent = absent if chosen == "geonode" else WITHOUT_PREPROCESSINGS
             raise ParameterError("calibration", "method", chosen, f"another: {absent}")
@@ -303,15 +304,18 @@ def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarr
     return groups
 
 
-def _chosen(method: str, verdict: Verdict, sets: dict[str, Sets], level: float) -> str:
-    """Key of what estimates."""
+def _chosen(
+    method: str, verdict: Verdict, sets: dict[str, Sets], combined: Sets, level: float
+) -> str:
+    """Key of what estimates, by the sets of geonode and the intervals of the combination."""
     if method != "auto":
         return method
     if verdict.chosen or "geonode" not in sets:
         return "combined"
     # Where spectra of two concentrations are alike, all point estimates fail; its sets have both.
-    covered = are_covered(verdict.levels, sets["geonode"])
-    return "combined" if _are_few(covered, level) else "geonode"
+    few = _are_few(are_covered(verdict.levels, sets["geonode"]), level)
+    own, others = (np.median(lengths_of(one)) for one in (sets["geonode"], combined))
+    return "geonode" if own < others and not few else "combined"
 
 
 def _are_few(covered: np.ndarray, level: float) -> bool:

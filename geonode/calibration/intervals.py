@@ -186,6 +186,11 @@ def is_determined(
     return (ends[:, 1] - ends[:, 0] < (high - low) / 2) & (beyond <= high - low)
 
 
+def lengths_of(sets: Sets) -> Float[np.ndarray, "sample"]:
+    """Total length of the intervals of every set."""
+    return np.array([sum(high - low for low, high in parts) for parts in sets])
+
+
 def are_covered(true: OfSamples, sets: Sets) -> Bool[np.ndarray, "sample"]:
     """True where sets contain the true concentrations."""
     pairs = zip(true, sets, strict=True)

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from geonode.calibration.chance import Chance
 from geonode.calibration.diagnostics import Diagnostics
 from geonode.calibration.fit import Calibration
-from geonode.calibration.intervals import is_determined
+from geonode.calibration.intervals import is_determined, lengths_of
 from geonode.calibration.limits import Limit, limits, precision_limit
 from geonode.calibration.methods import (
     CALIBRATIONS,
@@ -310,8 +310,8 @@ class OneSubstance:
         found = self.calibration
         if found.verdict.chosen or found.verdict.counts(found.verdict.by_key(found.method)):
             return True
-        lengths = [sum(high - low for low, high in parts) for parts in found.sets[found.method]]
-        return found.law is None and bool(2 * np.median(lengths) < np.ptp(found.concentrations))
+        length = np.median(lengths_of(found.sets[found.method]))
+        return found.law is None and bool(2 * length < np.ptp(found.concentrations))
 
     @property
     def facts(self) -> list[tuple[str, str]]:

@@ -128,6 +128,19 @@ def test_where_two_concentrations_look_alike_sets_have_both():
     assert [any(low <= level <= high for low, high in parts) for level in (10, 50)] == [True, True]
 
 
+@pytest.mark.parametrize(("length", "method"), [(1.0, "combined"), (500.0, "geonode")])
+def test_geonode_estimates_alone_where_its_sets_are_shorter(length, method, monkeypatch):
+    """Than intervals of the combination of this length, where neither beats a guess."""
+    levels = np.array([0.0, 10.0, 20.0, 40.0, 50.0, 60.0])
+    spectra = beer.spectra_at(10 - (levels - 30) ** 2 / 90)
+
+    def intervals(known, estimates, *others):
+        return [[(one, one + length)] for one in estimates]
+
+    monkeypatch.setattr("geonode.calibration.fit.intervals_left_out", intervals)
+    assert ConcentrationRegressor().fit(spectra, levels).method_ == method
+
+
 def test_two_concentrations_are_a_line_of_unknown_error():
     found = ConcentrationRegressor().fit(X[:4], Y[:4])
     values, ends = found.predict(X[:4], return_interval=True)
