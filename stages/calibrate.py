@@ -11,7 +11,7 @@ from stages.paths import CALIBRATION, SPECTRA
 def app(parameters: Parameters) -> str:
     """Calibrate as `geonode calibrate` does, and write the file that `geonode estimate` takes."""
     from geonode.calibration.calibration_file import CalibrationFile, model_of
-    from geonode.calibration.routine import about_series, unchanged
+    from geonode.calibration.provenance import about_series, unchanged
     from geonode.calibration.saved import save_calibration
     from geonode.spectra.series import read_series
 

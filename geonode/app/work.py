@@ -16,8 +16,9 @@ from threading import Event
 from typing import Any
 
 from geonode.calibration.calibration_file import CalibrationFile
+from geonode.calibration.provenance import unchanged
 from geonode.calibration.results import write_results
-from geonode.calibration.routine import Routine, unchanged
+from geonode.calibration.routine import Routine
 from geonode.calibration.saved import load_calibration
 from geonode.calibration.verdict import NAMES
 from geonode.commands.common import misfits_said, options_said

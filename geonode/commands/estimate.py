@@ -182,8 +182,9 @@ def estimate(
     are flagged; of several substances each has its maps. An interrupted run resumes from its
     finished tiles.
     """
+    from geonode.calibration.provenance import unchanged  # noqa: PLC0415
     from geonode.calibration.results import files_of  # noqa: PLC0415
-    from geonode.calibration.routine import Routine, unchanged  # noqa: PLC0415
+    from geonode.calibration.routine import Routine  # noqa: PLC0415
     from geonode.calibration.saved import load_calibration  # noqa: PLC0415
     from geonode.estimation.image import Image  # noqa: PLC0415
     from geonode.reading.files import Choices  # noqa: PLC0415
@@ -305,7 +306,7 @@ def _write_maps(
     device: Literal["cpu", "cuda"] | None,
 ) -> None:
     """Write the maps of an image, tile by tile, and their record."""
-    from geonode.calibration.routine import record, unchanged  # noqa: PLC0415
+    from geonode.calibration.provenance import record, unchanged  # noqa: PLC0415
     from geonode.compute.device import resolve  # noqa: PLC0415
     from geonode.compute.processes import open_engine  # noqa: PLC0415
     from geonode.estimation.image import Image  # noqa: PLC0415

@@ -56,7 +56,8 @@ def calibrated_to_folder(
         GeonodeError: a file cannot be read or calibrated with, or the folder cannot be written.
     """
     from geonode.calibration.calibration_file import CalibrationFile, model_of  # noqa: PLC0415
-    from geonode.calibration.routine import Routine, about_series, unchanged  # noqa: PLC0415
+    from geonode.calibration.provenance import about_series, unchanged  # noqa: PLC0415
+    from geonode.calibration.routine import Routine  # noqa: PLC0415
     from geonode.reading.files import file_and_sheet  # noqa: PLC0415
     from geonode.reading.series_file import choices_of, read_measured  # noqa: PLC0415
     from geonode.report.calibration_files import write_calibration  # noqa: PLC0415
@@ -91,7 +92,7 @@ def estimated(
     Raises:
         SpectraError: as `Routine.used`, or the history is none.
     """
-    from geonode.calibration.routine import record  # noqa: PLC0415
+    from geonode.calibration.provenance import record  # noqa: PLC0415
 
     with shown("estimating", sum(len(one.names) for one in routine.unknowns.values())) as report:
         found = routine.used(found, report)

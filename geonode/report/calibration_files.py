@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from geonode.calibration.calibration_file import CalibrationFile
-from geonode.calibration.routine import UNUSED, Routine, record, sha256
+from geonode.calibration.provenance import record, sha256
+from geonode.calibration.routine import UNUSED, Routine
 from geonode.calibration.saved import save_calibration
 from geonode.report.calibration_page import calibration_page
 from geonode.report.calibration_tables import tables

@@ -12,7 +12,8 @@ import geonode
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.checks import Control, Correction, Validation
 from geonode.calibration.methods import CALIBRATIONS
-from geonode.calibration.routine import Known, Routine, sha256, tables_of
+from geonode.calibration.provenance import sha256
+from geonode.calibration.routine import Known, Routine, tables_of
 from geonode.calibration.saved import load_calibration, save_calibration
 from geonode.calibration.transfer import Piecewise, Transfer
 from geonode.calibration.verdict import NAMES

@@ -147,7 +147,10 @@ CALIBRATE = {
     "method of several": (["m_known.csv", "--method", "pls"], "--method: found 'pls', expected no"),
     "scale of several": (["m_known.csv", "--allow-scale"], "--allow-scale: found True, expected"),
     "no such amount": (["m_known.csv", "--target", "iron"], "found no amount called 'iron'"),
-    "unit": (["m_known.csv", "--concentration-unit", "mol/L"], "found concentrations in mol/L and in ppm"),
+    "unit": (
+        ["m_known.csv", "--concentration-unit", "mol/L"],
+        "in mol/L and in ppm, exp",
+    ),
     "window": (["m_known.csv", "--window", 10, 20], "keeps 0 wavelengths"),
     "one name twice": (["m_twice.csv"], "two amounts called 'lead'"),
 }
