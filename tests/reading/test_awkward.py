@@ -50,6 +50,13 @@ READ = {
     "blanks": PLAIN.replace(",", " , ").replace("\n", " \n "),
     "runs of blanks": text(wide(), "   \t "),
     "quotes": PLAIN.replace("wavelength_nm,0", '"wavelength_nm", "0"'),
+    "lines within a quoted cell": (
+        text(wide([f'"{name}\n\nppb"' for name in NAMES])).replace(
+            "wavelength_nm", '"axis\r\n(nm)"'
+        ),
+        "ppb",
+    ),
+    "a mark of inches above": 'cell,"5\nlamp,6" long\n' + PLAIN,
     "numbers": PLAIN.replace("0.1,0.2", "+.1,2E-1").replace("1.0", "1.000000e+00"),
     "columns in another order": text([[row[0], *row[:0:-1]] for row in wide()]),
     "rows upside down": text([wide()[0], *wide()[:0:-1]]),

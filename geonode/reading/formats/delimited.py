@@ -37,6 +37,9 @@ DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "bla
 _FIRST_LINES = 2000  # among which the delimiter is looked for at first
 _QUOTED_OR_NOT = re.compile(r'"([^"]*)"|(\S+)')
 _COMMENT = re.compile(r"\s*#(?!\s*[,;\t|])")  # a column may be called #
+_OPEN = re.compile(r'(?:^|[,;\t|])\s*"(?:[^"]|"")*$')  # a quoted cell that goes on below
+_CLOSED = re.compile(r'(?:[^"]|"")*"\s*(?:[,;\t|]|$)')
+_LINES_OF_CELL = 5  # at most; a quote that is not closed in them is a mark, as of inches
 _SAYS_SOMETHING = re.compile(r'[^\s,;|"]')
 _GROUPS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:[.,][0-9]{3})+")  # of thousands, or decimals
 _WITH_MARKS = re.compile(r"[+-]?[0-9.,]*[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?")
@@ -56,7 +59,7 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Cells:
         OSError, UnicodeDecodeError: it cannot be read.
     """
     texts, encoding = read_text(path)
-    lines = list(enumerate(texts, start=1))
+    lines = _joined(texts)
     comments = [line for line in lines if _COMMENT.match(line[1])]
     lines = [line for line in lines if not _COMMENT.match(line[1])]
     if not any(_SAYS_SOMETHING.search(line) for _, line in lines):
@@ -81,6 +84,24 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Cells:
         [(number, line.lstrip("# \t")) for number, line in comments], delimiter
     )
     return grid_of(rows, place, decimal, about, even=True, comments=remarks, mark=delimiter)
+
+
+def _joined(texts: list[str]) -> Numbered:
+    """Lines of a text, with those that a quoted cell goes on in as one."""
+    lines: Numbered = []
+    at = 0
+    while at < len(texts):
+        line, end = texts[at], at + 1
+        while _OPEN.search(line):
+            below = texts[end : end + _LINES_OF_CELL]
+            more = next((n for n, text in enumerate(below, 1) if _CLOSED.match(text)), 0)
+            if not more:
+                break
+            parts = [line, *texts[end : end + more]]
+            line, end = " ".join(map(str.rstrip, parts)), end + more
+        lines.append((at + 1, line))
+        at = end
+    return lines
 
 
 def _rows_of_lines(lines: Iterable[tuple[int, str]], delimiter: str) -> list[Row]:
