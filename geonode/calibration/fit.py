@@ -315,7 +315,7 @@ def _chosen(
     # Where spectra of two concentrations are alike, all point estimates fail; its sets have both.
     few = _are_few(are_covered(verdict.levels, sets["geonode"]), level)
     own, others = (np.median(lengths_of(one)) for one in (sets["geonode"], combined))
-    return "geonode" if own < others and not few else "combined"
+    return "geonode" if own < (1 - EQUAL) * others and not few else "combined"
 
 
 def _are_few(covered: np.ndarray, level: float) -> bool:
