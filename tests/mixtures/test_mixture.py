@@ -200,9 +200,7 @@ def test_nine_of_ten_regions_hold():
     joint, one = [], []
     for seed in range(90_000, 90_008):
         draws = Draws.of(seed, torch.device("cpu"))
-        known, signal, true, unknown = (
-            part.numpy() for part in simulate_mixtures(draws, 2, 16, 20)
-        )
+        known, signal, true, unknown = simulate_mixtures(draws, 2, 16, 20)
         found = MixtureCalibration.of(signal, known).estimate(unknown)
         joint.append(found.holds(true).mean())
         ends = found.intervals
