@@ -13,6 +13,7 @@ from geonode.calibration.combination import combined_left_out
 from geonode.calibration.intervals import (
     EndsOfUnknowns,
     ErrorLaw,
+    Groups,
     OfSamples,
     OfUnknowns,
     Sets,
@@ -121,7 +122,7 @@ class Calibration:
         """
         concentrations = real_array(concentrations, "concentrations", sample=None)
         spectra = real_array(spectra, "spectra", sample=len(concentrations), wavelength=None)
-        groups = _required_groups(spectra, concentrations, groups, method)
+        groups = required_groups(spectra, concentrations, groups, method)
         of, scan = scans or (np.arange(len(spectra)), spectra)
         folds = folds_of(concentrations, groups)
         methods: dict[str, Fitted] = {}
@@ -232,7 +233,7 @@ class Calibration:
     def warnings(self) -> list[str]:
         """Sentences that a reader must know before using what estimates."""
         sentences, covered, count = [], self.covered(self.method), len(self.concentrations)
-        if _are_few(covered, self.level):
+        if are_few(covered, self.level):
             sentences.append(
                 f"Warning: {covered.sum()} of {count} known levels inside their interval; about "
                 f"{self.level * count:.0f} expected."
@@ -266,10 +267,18 @@ class Calibration:
         return sentences
 
 
-def _required_groups(
-    spectra: np.ndarray, concentrations: np.ndarray, groups: np.ndarray | None, method: str
-) -> np.ndarray:
-    """Groups from 0 on, by default of scans of one preparation."""
+def required_groups(
+    spectra: Float[np.ndarray, "sample wavelength"],
+    concentrations: OfSamples,
+    groups: Shaped[np.ndarray, "sample"] | None,
+    method: str,
+) -> Groups:
+    """Groups of samples that are left out together, from 0 on; by default scans of one preparation.
+
+    Raises:
+        ParameterError: there is no such method.
+        SpectraError: a concentration is negative, or all are the same.
+    """
     if method not in {"auto", *NAMES}:
         raise ParameterError("calibration", "method", method, f"auto, {', '.join(NAMES)}")
     if (concentrations < 0).any():
@@ -313,11 +322,11 @@ def _chosen(
     if verdict.chosen or "geonode" not in sets:
         return "combined"
     # Where spectra of two concentrations are alike, all point estimates fail; its sets have both.
-    few = _are_few(are_covered(verdict.levels, sets["geonode"]), level)
+    few = are_few(are_covered(verdict.levels, sets["geonode"]), level)
     own, others = (np.median(lengths_of(one)) for one in (sets["geonode"], combined))
     return "geonode" if own < (1 - EQUAL) * others and not few else "combined"
 
 
-def _are_few(covered: np.ndarray, level: float) -> bool:
-    """True if so few sets are unlikely to contain the level, if a share of `level` should."""
+def are_few(covered: Bool[np.ndarray, "sample"], level: float) -> bool:
+    """True if so few sets that cover are unlikely, where each should with a probability `level`."""
     return bool(bdtr(covered.sum(), len(covered), level) < UNLIKELY)

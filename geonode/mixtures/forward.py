@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from geonode.errors import MixtureError
@@ -330,7 +330,7 @@ def _law(
     pulls = torch.tensor(PULLS, dtype=torch.float64)[:, None, None]
     best, chosen = np.inf, (1.0, 1.0, 1, prior, own)
     for shape, size in product(SHAPES, PRIOR_SAMPLES):
-        law = _covariance(others, kept.sum(1), shape, size, rounding)
+        law = covariances_of(others, kept.sum(1), shape, size, rounding)
         root = torch.linalg.cholesky(law)[surface.composition]
         along = torch.linalg.solve_triangular(root, derivatives / scale[..., None], upper=False)
         error = torch.linalg.solve_triangular(root, own[..., None], upper=False)
@@ -348,17 +348,29 @@ def _law(
             rank, pull = divmod(place, len(PULLS))
             best, chosen = total, (shape, size, int(ranks[rank]), precisions[pull], error[..., 0])
     shape, size, rank, precision, error = chosen
-    law = _covariance(own[None], torch.tensor([len(own)]), shape, size, rounding)[0]
+    law = covariances_of(own[None], torch.tensor([len(own)]), shape, size, rounding)[0]
     root = torch.linalg.cholesky(law[:rank, :rank])
     whitening = torch.zeros(rank, len(law), dtype=torch.float64)
     whitening[:, :rank] = torch.linalg.inv(root)
     return whitening, precision, float(error[:, :rank].square().sum(1).max())
 
 
-def _covariance(
-    residuals: Tensor, counts: Tensor, shape: float, size: float, rounding: float
-) -> Tensor:
-    """S of several sets of residuals, of which rows of zeros are no samples."""
+def covariances_of(
+    residuals: Float[Tensor, "set sample score"],
+    counts: Int[Tensor, "set"],
+    shape: float,
+    size: float,
+    rounding: float,
+) -> Float[Tensor, "set score score"]:
+    """Covariances S of sets of residuals, shrunk towards a diagonal prior.
+
+    Args:
+        residuals: residuals of every set, rows of zeros where it has fewer samples.
+        counts: numbers of samples of the sets.
+        shape: power of the variances of single scores in the prior; 0 makes them equal.
+        size: samples that the prior counts as.
+        rounding: smallest variance.
+    """
     moments = residuals.mT @ residuals
     squares = moments.diagonal(dim1=1, dim2=2) / counts[:, None]
     squares = squares + 1e-8 * squares.amax(1, keepdim=True) + rounding

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from geonode.calibration.fit import Calibration, _required_groups
+from geonode.calibration.fit import Calibration, required_groups
 
 AXIS = np.linspace(0, 1, 30)
 LEVELS = np.repeat([1.0, 2.0, 3.0, 4.0, 5.0], 3)
@@ -17,7 +17,7 @@ def scatter(count, size):
 
 
 def groups_of(spectra):
-    return _required_groups(spectra, LEVELS, None, "auto")
+    return required_groups(spectra, LEVELS, None, "auto")
 
 
 def test_scans_of_one_preparation_are_left_out_together():
@@ -39,7 +39,7 @@ def test_compositions_with_one_amount_in_common_are_left_out_one_by_one():
 def test_what_is_given_is_taken():
     spectra = LEVELS[:, None] * band(0.3) + scatter(len(LEVELS), 0.01)
     days = np.tile(["a", "b", "c"], 5)
-    found = _required_groups(spectra, LEVELS, days, "auto")
+    found = required_groups(spectra, LEVELS, days, "auto")
     np.testing.assert_array_equal(found, np.tile([0, 1, 2], 5))
 
 

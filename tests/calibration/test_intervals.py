@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import binom
 from scipy.stats import t as student
 
-from geonode.calibration.fit import Calibration, _are_few
+from geonode.calibration.fit import Calibration, are_few
 from geonode.calibration.intervals import ErrorLaw, intervals_left_out, is_determined
 from geonode.spectra.replicates import VarianceShapes
 
@@ -103,8 +103,8 @@ def test_an_estimate_that_says_little_is_not_determined():
 
 def test_so_few_sets_hold_where_nine_of_ten_should():
     """Of ten, at most 6 hold with a probability of 1.3%, at most 7 with 7.0%."""
-    assert _are_few(np.arange(10) < 6, 0.9)
-    assert not _are_few(np.arange(10) < 7, 0.9)
+    assert are_few(np.arange(10) < 6, 0.9)
+    assert not are_few(np.arange(10) < 7, 0.9)
 
 
 def held_by_third(random, error, count, level=0.9):

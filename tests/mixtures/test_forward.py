@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from geonode.mixtures.design import Design
-from geonode.mixtures.forward import MARGIN, PRIOR_SAMPLES, ForwardModel, _covariance
+from geonode.mixtures.forward import MARGIN, PRIOR_SAMPLES, ForwardModel, covariances_of
 from tests.mixtures import beer
 
 KNOWN = beer.amounts(30, 2)
@@ -109,7 +109,7 @@ def test_the_law_of_errors_is_that_of_its_formula():
         (0.5, (squares * squares.mean()).sqrt()),
     ):
         expected = (3 * torch.eye(4) * prior + errors.T @ errors) / 12
-        found = _covariance(padded, torch.tensor([9]), shape, 3.0, 0.0)[0]
+        found = covariances_of(padded, torch.tensor([9]), shape, 3.0, 0.0)[0]
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
