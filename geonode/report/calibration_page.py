@@ -47,7 +47,7 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
         shown = ("substance", "RMSEP, combined", "RMSEP, PLS on preprocessings")
         of_range = ("RMSEP of the range", "inside the intervals", "lowest", "highest")
         lead = [by_name["errors"].only(*shown, "best method", *of_range)]
-        lead.append(by_name["limits"].only("substance", "LOD", "LOQ"))
+        lead.append(by_name["limits"])
         sections = _of_several(file, by_name, saved)
     if "record" in by_name:
         sections.append(Section("record", "Record", [by_name["record"]]))
@@ -284,5 +284,4 @@ def _of_several(
         Section("design", "Design", [design, designs]),
         *following,
         Section("left-out", "Left-out samples", tables["left_out"].parts(1)),
-        Section("limits", "Limits of detection and quantification", [tables["limits"]]),
     ]
