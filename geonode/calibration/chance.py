@@ -95,13 +95,18 @@ class Chance:
         means = np.zeros((len(known), spectra.shape[1]))
         np.add.at(means, place.ravel(), spectra)
         means /= np.bincount(place.ravel())[:, None]
-        each = []
+        ranks = np.array([np.unique(own, return_inverse=True)[1] for own in known.T])
+        away, each = squareform(pdist(means)).sum(axis=1), []
         for column in range(known.shape[1]):
-            order = _by_order(known[:, column], means)
+            # Permutations are drawn: rows stand so that no order of substances, nor a unit, counts.
+            others = np.sort(np.delete(ranks, column, axis=0), axis=0)
+            rows = np.lexsort([away, *others, ranks[column]])
+            order = _by_order(known[rows, column], means[rows])
             if tied:
                 each.append(cls(order, ORDER))
                 continue
-            order, rest = order / SECOND, _beside_others(known, column, means) / FIRST
+            rest = _beside_others(known[rows], column, means[rows]) / FIRST
+            order /= SECOND
             each.append(cls(min(1.0, order, rest), ORDER if order < rest else OTHERS))
         return tuple(each)
 
