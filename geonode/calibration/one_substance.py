@@ -28,11 +28,9 @@ from geonode.calibration.verdict import NAMES
 from geonode.config import CalibrateParameters
 from geonode.errors import ParameterError
 from geonode.estimation.axis import shifts
-from geonode.estimation.estimates import Estimate, Mapping, MapValues, Unknowns
+from geonode.estimation.estimates import Estimate, Flag, Mapping, MapValues, Unknowns
 from geonode.estimation.information import Information
-from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE, UNDETERMINED
-from geonode.estimation.posterior import MISFIT as SMALLEST_P
-from geonode.estimation.posterior import Law, Pairs
+from geonode.estimation.posterior import MISFIT, Law, Pairs
 from geonode.learning.predicted import Predicted
 from geonode.parameters_file import default_parameters
 from geonode.posterior.next_levels import Proposal, propose
@@ -208,11 +206,11 @@ class OneSubstance:
         flags, of_fit = np.zeros(len(spectra), int), []
         if law is not None:
             found = law.summaries(spectra)
-            flags = MISFIT * (found.p_value < SMALLEST_P)
+            flags = Flag.FITS_NOWHERE * (found.p_value < MISFIT)
             of_fit = [found.p_value]
         if law is not None and self.calibration.law is None:
             middle, low, high = found.mode, found.low, found.high
-            flags = flags + AMBIGUOUS * found.disconnected
+            flags = flags + Flag.AMBIGUOUS * found.disconnected
         else:
             modes = None if law is None else found.mode
             middle, ends = self.calibration.estimate(spectra, modes, self.level)
@@ -220,7 +218,7 @@ class OneSubstance:
         levels = self.series.concentrations
         outside = ((middle < levels[0]) & (levels[0] > 0)) | (middle > levels[-1])
         determined = is_determined(middle, np.stack([low, high], axis=1), levels)
-        flags = flags + OUTSIDE * outside + UNDETERMINED * ~determined
+        flags = flags + Flag.OUTSIDE_THE_SAMPLES * outside + Flag.NOT_DETERMINED * ~determined
         return np.stack([middle, low, high, *of_fit]), flags.astype(np.uint8)
 
     @cached_property

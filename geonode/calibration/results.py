@@ -12,7 +12,6 @@ from geonode.calibration.calibration_file import CalibrationFile
 from geonode.estimation.estimates import Estimate
 from geonode.storage.atomic import remove, replacing, write_bytes
 from geonode.storage.table import SHOWN, Cell, Column, Table, number_text
-from geonode.storage.workbook import workbook
 from geonode.wording import percent
 
 BESIDE = ("controls", "validated", "standards", "record")
@@ -114,6 +113,8 @@ def write_results(file: CalibrationFile[Any], out: Path) -> None:
     """
     tables, paths = result_tables(file), files_of(out)
     if len(paths) == 1:
+        from geonode.storage.workbook import workbook  # noqa: PLC0415 - many want no workbook
+
         write_bytes(out, workbook(tables))
         return
     with ExitStack() as files:  # all are written before one is replaced

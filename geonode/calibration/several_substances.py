@@ -17,8 +17,7 @@ from geonode.calibration.precision import PrecisionProfile
 from geonode.compute.device import CPU, moved
 from geonode.config import CalibrateParameters
 from geonode.errors import MixtureError, ParameterError
-from geonode.estimation.estimates import Estimate, Mapping, MapValues, Unknowns
-from geonode.estimation.maps import AMBIGUOUS, MISFIT, OUTSIDE, UNDETERMINED
+from geonode.estimation.estimates import Estimate, Flag, Mapping, MapValues, Unknowns
 from geonode.estimation.range import CURVE_NODES
 from geonode.mixtures.design import Design
 from geonode.mixtures.mixture import NAMES, MixtureCalibration
@@ -274,9 +273,10 @@ class SeveralSubstances:
 def _pixels(calibration: MixtureCalibration, level: float, spectra: np.ndarray) -> MapValues:
     estimates = calibration.estimate(spectra, level)
     each = np.concatenate([estimates.amounts[..., None], estimates.intervals], axis=2)
-    flags = AMBIGUOUS * (estimates.are_parts.sum(axis=1) > 1) + MISFIT * ~estimates.fits
+    flags = Flag.AMBIGUOUS * (estimates.are_parts.sum(axis=1) > 1)
+    flags = flags + Flag.OUTSIDE_THE_SAMPLES * estimates.outside.any(axis=1)
     of_each = estimates.amounts.T, estimates.intervals.swapaxes(0, 1), calibration.design.amounts.T
     determined = np.all([is_determined(*one) for one in zip(*of_each, strict=True)], axis=0)
-    flags = flags + OUTSIDE * estimates.outside.any(axis=1) + UNDETERMINED * ~determined
+    flags = flags + Flag.FITS_NOWHERE * ~estimates.fits + Flag.NOT_DETERMINED * ~determined
     layers = np.vstack([each.reshape(len(spectra), -1).T, estimates.misfit])
     return layers, flags.astype(np.uint8)

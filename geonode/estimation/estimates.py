@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import IntFlag, auto
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,6 +22,16 @@ MapValues = tuple[Float[np.ndarray, "layer pixel"], UInt8[np.ndarray, "pixel"]]
 
 Mapping = Callable[[Float[np.ndarray, "pixel wavelength"]], MapValues]
 """Function that estimates the complete spectra of pixels."""
+
+
+class Flag(IntFlag):
+    """Bits of the flag of a pixel; maps have the names as meanings."""
+
+    AMBIGUOUS = auto()
+    FITS_NOWHERE = auto()
+    MISSING = auto()
+    OUTSIDE_THE_SAMPLES = auto()
+    NOT_DETERMINED = auto()
 
 
 @dataclass(frozen=True)

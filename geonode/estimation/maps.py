@@ -28,7 +28,7 @@ from geonode.compute.engine import LOCAL, Engine
 from geonode.compute.threads import MOST_THREADS, one_thread
 from geonode.errors import ArtifactError, SpectraError
 from geonode.estimation.axis import prepared, require_axis, require_resolution
-from geonode.estimation.estimates import CalibrationModel, Mapping
+from geonode.estimation.estimates import CalibrationModel, Flag, Mapping
 from geonode.estimation.image import Image, ImageTile
 from geonode.estimation.posterior import BATCH_ON_DEVICE
 from geonode.machine import usable_cores
@@ -54,16 +54,6 @@ MISSING_VALUE = float(np.finfo(np.float16).min)
 
 Every format contains it, and no amount nor end of an interval comes near, as they may to -1.
 """
-
-AMBIGUOUS, MISFIT, MISSING, OUTSIDE, UNDETERMINED = 1, 2, 4, 8, 16
-FLAGS = {
-    "ambiguous": AMBIGUOUS,
-    "fits_nowhere": MISFIT,
-    "missing": MISSING,
-    "outside_the_samples": OUTSIDE,
-    "not_determined": UNDETERMINED,
-}
-"""Bits of the flag map, by their meanings."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +166,8 @@ class Maps:
             maps[name] = writer.mapped(name, dims, image.shape, self.number, **about)
         about = {"units": "1", "long_name": "what is wrong with a pixel"}
         maps["flags"] = writer.mapped("flags", dims, image.shape, np.uint8, **about)
-        meanings = {"flag_masks": list(FLAGS.values()), "flag_meanings": " ".join(FLAGS)}
+        names = " ".join(one.lower() for one in Flag.__members__)
+        meanings = {"flag_masks": [one.value for one in Flag], "flag_meanings": names}
         for name in maps:
             more: dict[str, Any] = meanings if name == "flags" else {"missing_value": MISSING_VALUE}
             folder = writer.folder / name
@@ -197,7 +188,7 @@ class Maps:
     ) -> None:
         rows, named = self.image.read(tile), self.model.layers
         layers = np.full((len(named), len(rows)), MISSING_VALUE)
-        flags = np.full(len(rows), MISSING, dtype=np.uint8)
+        flags = np.full(len(rows), Flag.MISSING, dtype=np.uint8)
         there, values = _complete(np.arange(len(rows)), rows)
         there, values = _complete(there, prepared(self.model.series, self.image.axis, values))
         if len(there):

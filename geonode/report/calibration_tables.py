@@ -177,17 +177,17 @@ def _limits_table(of: dict[str, list[str]], limits: list[Limit], unit: str, whic
 
 
 def _precision(model: OneSubstance) -> Table:
-    """Precision profile."""
-    profile, unit = model.precision, model.series.unit
-    at, errors = profile.concentrations, profile.standard_errors
-    positive = np.where(at > 0, at, np.nan)
+    """Precision profile where spectra are predicted."""
+    profile, unit, at = model.precision, model.series.unit, model.places
+    errors, positive = profile.at(at), np.where(at > 0, at, np.nan)
     columns = [
         Column("concentration", at, unit),
         Column("standard error", errors, unit),
         Column("% of the concentration", 100 * errors / positive),
     ]
     if (floor := model.floor) is not None:
-        columns.append(Column("by the law of errors alone", floor, unit))
+        alone = np.interp(at, profile.concentrations, floor)
+        columns.append(Column("by the law of errors alone", alone, unit))
     return Table("precision", "Standard error of an estimate over the concentration", columns)
 
 

@@ -43,9 +43,9 @@ def workbook(tables: list[Table]) -> bytes:
             widest = max(len(one) if isinstance(one, str) else 10 for one in texts)
             sheet.column_dimensions[get_column_letter(place)].width = min(widest, LONGEST) + 2
         sheet.append([_text_cell(sheet, one.title, bold=True) for one in table.columns])
-        formats = [_format(one.cells) for one in table.columns]
+        numbers = [_number_cell(sheet, one.cells) for one in table.columns]
         for row in table.rows:
-            sheet.append([_cell(sheet, *pair) for pair in zip(row, formats, strict=True)])
+            sheet.append([_cell(sheet, *pair) for pair in zip(row, numbers, strict=True)])
         if table.name in CHARTED:
             _add_chart(sheet, table)
     stream = io.BytesIO()
@@ -53,21 +53,22 @@ def workbook(tables: list[Table]) -> bytes:
     return stream.getvalue()
 
 
-def _format(column: list[Cell]) -> str:
-    """Format of the numbers of a column: five digits of the largest, or an exponent."""
+def _number_cell(sheet: Any, column: list[Cell]) -> Any:
+    """Cell for the numbers of a column in turn: five digits of the largest, or an exponent."""
+    made = WriteOnlyCell(sheet)
     numbers = [abs(one) for one in column if isinstance(one, float) and math.isfinite(one)]
-    if not any(numbers) or all(one.is_integer() for one in numbers):
-        return "General"
-    places = LARGEST_DIGITS - math.ceil(math.log10(max(numbers)))
-    return f"0.{'0' * max(places, 1)}" if -2 <= places <= 2 * LARGEST_DIGITS else "0.0000E+00"
+    if any(numbers) and not all(one.is_integer() for one in numbers):
+        places = LARGEST_DIGITS - math.ceil(math.log10(max(numbers)))
+        fixed = f"0.{'0' * max(places, 1)}"
+        made.number_format = fixed if -2 <= places <= 2 * LARGEST_DIGITS else "0.0000E+00"
+    return made
 
 
-def _cell(sheet: Any, value: Cell, shown: str) -> Any:
+def _cell(sheet: Any, value: Cell, number: Any) -> Any:
     """A cell that is what it is: a number, a truth, a text, or nothing."""
     if isinstance(value, float) and math.isfinite(value):
-        made = WriteOnlyCell(sheet, value)
-        made.number_format = shown
-        return made
+        number.value = value  # a row is written before the next one
+        return number
     if value is None or isinstance(value, bool | int | float):
         return value
     return _text_cell(sheet, cell_text(value))

@@ -10,8 +10,9 @@ import geonode.estimation.maps
 from geonode.calibration.one_substance import OneSubstance
 from geonode.compute.device import CPU
 from geonode.errors import SpectraError
+from geonode.estimation.estimates import Flag
 from geonode.estimation.image import Image
-from geonode.estimation.maps import AMBIGUOUS, MISFIT, MISSING, OUTSIDE, UNDETERMINED, Maps
+from geonode.estimation.maps import Maps
 from geonode.estimation.posterior import estimate
 from geonode.storage.artifact import open_artifact
 from geonode.storage.atomic import kept_of
@@ -144,11 +145,11 @@ def test_maps_are_the_estimates_of_the_pixels(tmp_path, curve, written, chunks, 
         assert np.isfinite(artifact[name]).all()
     flags = found["flags"].values
     assert flags.dtype == np.uint8
-    assert flags[1, 2] == MISSING
-    assert flags[4, 0] & MISFIT
-    assert not (flags[0] & MISFIT).any()
-    np.testing.assert_array_equal(flags[there] & AMBIGUOUS, expected.disconnected)
-    assert found["flags"].flag_masks == [1, 2, 4, OUTSIDE, UNDETERMINED]
+    assert flags[1, 2] == Flag.MISSING
+    assert flags[4, 0] & Flag.FITS_NOWHERE
+    assert not (flags[0] & Flag.FITS_NOWHERE).any()
+    np.testing.assert_array_equal(flags[there] & Flag.AMBIGUOUS, expected.disconnected)
+    assert found["flags"].flag_masks == [1, 2, 4, 8, 16]
     meanings = "ambiguous fits_nowhere missing outside_the_samples not_determined"
     assert found["flags"].flag_meanings == meanings
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cube.zarr", "map.zarr"]
