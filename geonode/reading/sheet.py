@@ -287,7 +287,7 @@ def joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
             else f"an axis in {each.axis_unit}"
             for each in (sheet, first)
         )
-        if found != expected:
+        if found.lower() != expected.lower():
             raise SpectraError(f"{file}: found {found}, expected {expected} as in {first_file}")
         if (other := called.setdefault(sheet.names[0], file)) != file and not by_title:
             raise SpectraError(f"found {other} and {file}, expected one file a spectrum")

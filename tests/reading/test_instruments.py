@@ -108,6 +108,8 @@ TABLES = {
     "prefixes": (samples(CONC, axis=[f"WL{at}" for at in HEADER]), "ppb", None),
     "a column of units": (samples(["Conc", *NAMES], ["Unit", *["ppb"] * 4]), "ppb", None),
     "temperatures": (samples(NAMED, ["Temperature (°C)", *"5678"], ["fat", *NAMES]), None, None),
+    "an uncertainty": (samples(CONC, ["Uncertainty (ppb)", *"5678"]), "ppb", None),
+    "humidities": (samples(NAMED, ["Humidity (%)", *"5678"], CONC), "ppb", None),
     "temperatures asked for": (samples(NAMED, ["Temperature", *NAMES]), None, "temperature"),
     "amount that counts": (samples(["octane", *"0123"]), None, "octane"),
 }
