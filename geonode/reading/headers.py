@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from geonode.reading.sheet import LONGEST_NAME
+from geonode.reading.sheet import LONGEST_NAME, MINUS
 from geonode.spectra.quantities import quantity_of
 
 UNITS = {
@@ -97,7 +97,10 @@ _WITHIN = re.compile(
     r"(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     rf"[\s_]*[(\[]?(?P<unit>{CONCENTRATION_UNIT})(?![A-Za-z0-9/%^])[)\]]?"
 )
-_NUMBER_BEFORE = re.compile(r"(?:^|[\s_(\[])[+-]?[0-9.,]+[\s_]*$")
+# A number, which may be a mantissa, or a logarithm.
+_NUMBER_BEFORE = re.compile(
+    r"(?:^|[\s_(\[])[+-]?[0-9.,]+[\s_]*(?:(?i:ee?|exp)-)?$|(?<![A-Za-z])(?i:log|lg|ln)[\s_-]*$"
+)
 _SCAN_BEHIND = re.compile(
     r"[\s_.-]*(?:\(?(?:rep(?:licate|eat)?|scan|run|r)?[\s_.-]*(?P<scan>[0-9]{1,3})\)?)?", re.I
 )
@@ -217,7 +220,7 @@ def _with_exponents(name: str) -> str:
         digits = power["exponent"] or power["raised"] or power["signed"]
         return f"{'' if power['factor'] else 1}e{digits.translate(_SUPERSCRIPTS)}"
 
-    return _POWER.sub(exponent, name)
+    return _POWER.sub(exponent, name.replace(MINUS, "-"))
 
 
 def level(name: str) -> NamedLevel | None:
@@ -273,6 +276,7 @@ def has_concentration(name: str) -> bool:
 
 def wavelength(text: str) -> tuple[float, str | None] | None:
     """The value of a spectral axis with its unit, such as "400 nm"; None if it is none."""
+    text = text.replace(MINUS, "-")
     if re.fullmatch(_NUMBER, text):
         return float(text), None
     match = _WAVELENGTH.fullmatch(text)

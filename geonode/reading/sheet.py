@@ -29,6 +29,9 @@ EMPTY = ("", "nan", "na", "n/a", "none", "-")
 NOT_KNOWN = (*EMPTY, "?", "unknown", "unk", "unk.")
 """Cells in place of the amount of a sample of which it is not known (lower case)."""
 
+MINUS = "\u2212"
+"""Sign that some programs write in place of a hyphen."""
+
 LONGEST_NAME = 256
 """Characters of a header, a label or a unit."""
 
@@ -424,6 +427,7 @@ def to_number(text: str, decimal: Decimal | None = ".") -> float | None:
 
     None if it is none, as `1_000`, which `float` takes.
     """
+    text = text.replace(MINUS, "-")
     if len(text) > LONGEST_NAME or "_" in text or not text.isascii():
         return None
     if decimal == "," or (decimal is None and "," in text):

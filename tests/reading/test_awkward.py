@@ -50,6 +50,7 @@ READ = {
     "blank rows below": PLAIN + "\n  \n,,,,\n\n",
     "blanks": PLAIN.replace(",", " , ").replace("\n", " \n "),
     "runs of blanks": text(wide(), "   \t "),
+    "minus signs": PLAIN.replace("1.0", "1E−0").replace("0.1", "1e−1"),
     "quotes": PLAIN.replace("wavelength_nm,0", '"wavelength_nm", "0"'),
     "lines within a quoted cell": (
         text(wide([f'"{name}\n\nppb"' for name in NAMES])).replace(
@@ -304,6 +305,7 @@ REFUSED = [
     (plain("20,60", "high,60"), "row 1, column 4: found 'high', expected a concentration"),
     (plain("20,60", ",60"), "row 1, column 4: found ''"),
     (plain("20,60", "-20,60"), "row 1, column 4: found '-20'.*negative"),
+    (plain("20,60", '"1,000",60'), "row 1, column 4: found '1,000', expected a concentration"),
     (plain("20,60", "1e999,60"), "row 1, column 4: found '1e999'.*finite"),
     (plain("0,10", "blank,10"), "'blank'.*write 0 for a blank"),
     (plain("20,60", "10.0,60"), r"column 3 \('10'\) and row 1, column 4 \('10.0'\) are the same"),

@@ -34,6 +34,9 @@ MEANINGS = [
     (labelled_level, "lactose_mM_0.5", (0.5, 0, "mM", "lactose")),
     (labelled_level, "As (µg/L) 10_r2", (10, 2, "µg/L", "as")),
     (labelled_level, "salt_%_2 (3)", (2, 3, "%", "salt")),
+    *((labelled_level, name, None) for name in ("1EE-6 M", "1 exp-6 M", "log 6 CFU/mL", "lg-6 M")),
+    (labelled_level, "As-6 M", (6, 0, "M", "as")),
+    (level, "1E−6 M", (1e-6, 0, "M", None)),
     *((labelled_level, name, None) for name in ("As_ppb_10_2", "As_ppb_1,5", "mixture_M_2")),
     (labelled_level, "ppb_1e999", None),
     # roles of headers
@@ -74,6 +77,7 @@ MEANINGS = [
     *((concentration_header, name, (name, None)) for name in ("log10 CFU/mL", "-log c (M)")),
     (wavelength, "400", (400, None)),
     (wavelength, "400 nm", (400, "nm")),
+    (wavelength, "−0.9", (-0.9, None)),
     (wavelength, "4e2 (cm^-1)", (400, "cm-1")),
     *((wavelength, text, None) for text in ("400 ppb", "x")),
 ]

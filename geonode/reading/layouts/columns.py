@@ -86,7 +86,7 @@ def _unit_in(preamble: tuple[str, ...]) -> str | None:
     units = set()
     for line in preamble:
         if not _OF_OTHERS.search(line):  # alone, or as XUNITS: nm or #AxisUnit[1]=<tab>1/cm
-            value = re.split(r"[=:\t;,]", line.strip(' \t"'))[-1].strip(' \t"()[]')
+            value = re.split(r"[=:\t;,]", line.strip(' \t";,'))[-1].strip(' \t"()[]')
             of_axis = axis_header(value)[1] if role(value) == "axis" else "1"
             units |= {UNITS.get(value.lower(), of_axis)} - {"1"}
     return units.pop() if len(units) == 1 else None
