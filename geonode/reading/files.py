@@ -334,8 +334,8 @@ def _one_of_folder(file: Path, column: str | None) -> Sheet:
         )
     sheet = sheet.at(chosen)
     signal, name = sheet.signal or sheet.quantity, _name_and_ending(file)[0]
-    inside, called = (level(one) or labelled_level(one) for one in (sheet.names[0], name))
-    if inside and called and inside.concentration != called.concentration and inside.unit:
+    inside, outside = (level(one) or labelled_level(one) for one in (sheet.names[0], name))
+    if inside and inside.unit and outside and inside.concentration != outside.concentration:
         raise SpectraError(
             f"found {sheet.names[0][:40]!r} in a file called {name[:40]!r}, expected one "
             "concentration; correct the name of either"
