@@ -25,7 +25,7 @@ from geonode.reading.formats.excel import filled_sheets, read_excel
 from geonode.reading.formats.jcamp_dx import JCAMP_SUFFIXES, read_jcamp
 from geonode.reading.formats.labelled_arrays import read_matlab, read_netcdf, read_zarr
 from geonode.reading.formats.spc import read_spc
-from geonode.reading.headers import role
+from geonode.reading.headers import labelled_level, level, role
 from geonode.reading.layouts.choice import sheet_of
 from geonode.reading.levels import RenamedColumns, places_by_level, unknown_apart
 from geonode.reading.refusals import errors_naming
@@ -334,4 +334,10 @@ def _one_of_folder(file: Path, column: str | None) -> Sheet:
         )
     sheet = sheet.at(chosen)
     signal, name = sheet.signal or sheet.quantity, _name_and_ending(file)[0]
+    inside, outside = (level(one) or labelled_level(one) for one in (sheet.names[0], name))
+    if inside and inside.unit and outside and inside.concentration != outside.concentration:
+        raise SpectraError(
+            f"found {sheet.names[0][:40]!r} in a file called {name[:40]!r}, expected one "
+            "concentration; correct the name of either"
+        )
     return replace(sheet, signal=signal, names=[name], name_places=[file.name], of_samples=True)

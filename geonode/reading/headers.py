@@ -5,7 +5,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from geonode.reading.sheet import LONGEST_NAME
+from geonode.reading.sheet import LONGEST_NAME, MINUS
+from geonode.spectra.quantities import quantity_of
 
 UNITS = {
     **dict.fromkeys(("nm", "nanometer", "nanometers", "nanometre", "nanometres"), "nm"),
@@ -29,7 +30,7 @@ AXIS_OF_UNIT = {
 AXIS_NAMES = {
     *("wavelength", "wavelengths", "wave length", "wave", "wavel.", "wl", "lambda", "λ"),
     *("wavenumber", "wavenumbers", "wave number", "raman shift", "shift"),
-    *("energy", "photon energy", "frequency"),
+    *("energy", "photon energy", "frequency", "chemical shift"),
     *("wellenlänge", "wellenzahl", "longueur d'onde", "longitud de onda", "lunghezza d'onda"),
 }
 
@@ -52,9 +53,10 @@ _ABOUT_SAMPLES = re.compile(
     r"unnamed: ?\d+|(?:[a-z]+ )?(?:date|time|temperature|power|length)|datum|zeit|timestamp|year|t"
     r"|temp\.?|humidity|exposure|pathlength|dilution(?: factor)?|volume|depth|(?:well )?(?:row|col"
     r"|column)|plate|position|batch|lot|run|order|serial|seq|file ?(?:name)?|class|group|gain"
-    r"|units?|einheit"
+    r"|units?|einheit|recovery|lo[dq]|±.*|(?:.+ )?(?:uncertainty|error|deviation|stdev|r?sd|sem|cv"
+    r"|std\.? (?:dev|err)\.?)"
 )
-"""Headers of numbers that are no concentrations, unless one is asked for by its name."""
+"""Headers of numbers that are no concentrations in any unit, unless one is asked for by name."""
 
 _PREFIX = "[fpnuµμmcdk]?"
 _VOLUME = r"(?:[nuµμmcd]?[Ll]|[mcd]?m\^?[3³])"
@@ -63,7 +65,7 @@ CONCENTRATION_UNIT = (
     rf"|{_PREFIX}(?:mol|g)[ ·*]?(?:[nuµμmcd]?[Ll]\^?(?:-1|⁻¹)|[mcd]?m\^?(?:-3|⁻³))"
     rf"|(?:{_PREFIX}I?U|CFU|cfu|cells|copies|particles)/{_VOLUME}"
     r"|pp[mbtq][vw]?|PP[MBTQ]"
-    r"|(?:wt|vol|mol)?\.? ?%(?: ?\(?[wv]/[wv]\)?)?"
+    r"|(?:wt|vol|mol)?\.? ?%(?: ?[wv]/[wv]| ?\([wv]/[wv]\))?"
 )
 """Units of concentrations; letters are large or small as they should be: mM is not MM."""
 
@@ -78,9 +80,13 @@ _POWER = re.compile(
 # header takes would grow with the square of its length.
 _BEFORE_UNIT = r"(?<![\s_/])(?:[\s_/]+|[\s_/]*[(\[])"
 _AXIS_HEADER = re.compile(rf"(?P<name>.*?){_BEFORE_UNIT}(?P<unit>1/cm|[^\s_/()\[\]]+)[)\]]?")
+_FACTOR = r"(?:[xX×·⋅*]\s*)?10(?:\^?[+−-][0-9]{1,2}|\^[0-9]{1,2}|[⁺⁻]?[⁰¹²³⁴-⁹]{1,2})[\s·⋅×*]*"
 _CONCENTRATION_HEADER = re.compile(
-    rf"(?P<name>.*?){_BEFORE_UNIT}(?P<unit>{CONCENTRATION_UNIT})[)\]]?"
+    rf"(?P<name>(?:[^()\[\]]|\([^()]*\)|\[[^\[\]]*\])*?){_BEFORE_UNIT}"
+    rf"(?P<unit>(?:{_FACTOR})?(?:{CONCENTRATION_UNIT}))[)\]]?"
 )
+# Of names of logarithms, reciprocals and multiples.
+_CHANGED = re.compile(r"(?<![A-Za-z])(?:[Ll]og|lg|ln)(?![a-z])|(?<![0-9])1 ?/|10[\^⁺⁻⁰¹²³⁴-⁹]")
 _BRACKETS = re.compile(r"(?P<name>conc[a-z]*\.?|levels?)[\s_]*[(\[](?P<unit>[^()\[\]]+)[)\]]", re.I)
 _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _LEVEL = re.compile(rf"(?P<number>{_NUMBER})(?:[\s_]*[(\[]?(?P<unit>{CONCENTRATION_UNIT})[)\]]?)?")
@@ -91,7 +97,10 @@ _WITHIN = re.compile(
     r"(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     rf"[\s_]*[(\[]?(?P<unit>{CONCENTRATION_UNIT})(?![A-Za-z0-9/%^])[)\]]?"
 )
-_NUMBER_BEFORE = re.compile(r"(?:^|[\s_(\[])[+-]?[0-9.,]+[\s_]*$")
+# A number, which may be a mantissa, or a logarithm.
+_NUMBER_BEFORE = re.compile(
+    r"(?:^|[\s_(\[])[+-]?[0-9.,]+[\s_]*(?:(?i:ee?|exp)-)?$|(?<![A-Za-z])(?i:log|lg|ln)[\s_-]*$"
+)
 _SCAN_BEHIND = re.compile(
     r"[\s_.-]*(?:\(?(?:rep(?:licate|eat)?|scan|run|r)?[\s_.-]*(?P<scan>[0-9]{1,3})\)?)?", re.I
 )
@@ -163,10 +172,16 @@ def unknown_unit(name: str) -> str | None:
 def concentration_header(header: str) -> tuple[str, str | None]:
     """Name and unit of a concentration; None where the header names none.
 
-    A unit in brackets may be any; without them it must be known, as `conc_ppb`.
+    A unit in brackets may be any; without them it must be known, as `conc_ppb`. A header that is a
+    unit alone names the concentration, as `ppb` does. That of a logarithm, a reciprocal or a
+    multiple of a concentration is not its unit.
     """
+    if re.fullmatch(CONCENTRATION_UNIT, header):
+        return "concentration", header
     match = _CONCENTRATION_HEADER.fullmatch(header) or _BRACKETS.fullmatch(header)
-    return (match["name"], match["unit"]) if match and match["name"] else (header, None)
+    if not match or not match["name"]:
+        return header, None
+    return (header, None) if _CHANGED.search(match["name"]) else (match["name"], match["unit"])
 
 
 def amount_name(header: str) -> str:
@@ -188,13 +203,14 @@ def role(header: str) -> Role | None:
     for found, known in HEADERS_OF_ROLE.items():
         if names & known:
             return found
-    if concentration_header(header)[1] or re.fullmatch(CONCENTRATION_UNIT, header):
+    is_about = any(map(_ABOUT_SAMPLES.fullmatch, names))
+    if concentration_header(header)[1] and not is_about and quantity_of(header) is None:
         return "concentration"  # before the axis: a µM is no micrometre
     if axis_header(header)[1] != "1":
         return "axis"
     if any(map(_NAMES_OF_SAMPLES.fullmatch, names)):
         return "other"
-    return "about" if any(map(_ABOUT_SAMPLES.fullmatch, names)) else None
+    return "about" if is_about and quantity_of(header) is None else None
 
 
 def _with_exponents(name: str) -> str:
@@ -204,7 +220,7 @@ def _with_exponents(name: str) -> str:
         digits = power["exponent"] or power["raised"] or power["signed"]
         return f"{'' if power['factor'] else 1}e{digits.translate(_SUPERSCRIPTS)}"
 
-    return _POWER.sub(exponent, name)
+    return _POWER.sub(exponent, name.replace(MINUS, "-"))
 
 
 def level(name: str) -> NamedLevel | None:
@@ -227,19 +243,28 @@ def labelled_level(name: str) -> NamedLevel | None:
     The number behind it, as in "As_5ppb_2" or in "5 ppb.1", as pandas renames columns, only orders
     the scans of a level. The unit may stand before the number, as in "As_ppb_5".
     """
+    found = _within(name)
+    if found is None:
+        return None
+    match, scan = found
+    concentration = float(match["number"])
+    if not concentration < np.inf:
+        return None
+    bare = match.string[: match.start()].strip(" _-([").lower()
+    return NamedLevel(concentration, int(scan["scan"] or 0), match["unit"], bare)
+
+
+def _within(name: str) -> tuple[re.Match[str], re.Match[str]] | None:
+    """The only concentration in a name, and the scan behind it; None if anything else is there."""
     name = _with_exponents(name) if len(name) <= LONGEST_NAME else ""
     found = list(_WITHIN.finditer(name)) or list(_UNIT_BEFORE.finditer(name))
     if len(found) != 1:
         return None
     (match,) = found
-    label, behind = name[: match.start()], _SCAN_BEHIND.fullmatch(name[match.end() :])
-    concentration = float(match["number"])
-    if behind is None or _NUMBER_BEFORE.search(label) or not match["unit"].strip():
+    scan = _SCAN_BEHIND.fullmatch(name[match.end() :])
+    if scan is None or _NUMBER_BEFORE.search(name[: match.start()]) or not match["unit"].strip():
         return None
-    if not concentration < np.inf:
-        return None
-    bare = label.strip(" _-([").lower()
-    return NamedLevel(concentration, int(behind["scan"] or 0), match["unit"], bare)
+    return match, scan
 
 
 def has_concentration(name: str) -> bool:
@@ -251,6 +276,7 @@ def has_concentration(name: str) -> bool:
 
 def wavelength(text: str) -> tuple[float, str | None] | None:
     """The value of a spectral axis with its unit, such as "400 nm"; None if it is none."""
+    text = text.replace(MINUS, "-")
     if re.fullmatch(_NUMBER, text):
         return float(text), None
     match = _WAVELENGTH.fullmatch(text)
@@ -262,12 +288,28 @@ def wavelength(text: str) -> tuple[float, str | None] | None:
 
 
 def with_point(text: str) -> str:
-    """A level or a wavelength with a decimal point in place of its comma; other texts as they are.
+    """A level, alone or in a name, or a wavelength with a decimal point in place of its comma.
 
-    A comma in a name is none: 2,4-D is no level.
+    Other texts stay as they are. A comma in a name is none: 2,4-D is no level.
     """
-    changed = text.replace(",", ".", 1)
-    return changed if changed != text and is_value(changed) else text
+    is_short = len(text) <= LONGEST_NAME and not _within(text)
+    for comma in re.finditer(",(?=[0-9])", text if is_short else ""):
+        changed = f"{text[: comma.start()]}.{text[comma.end() :]}"
+        if is_value(changed) or _within(changed):
+            return changed
+    return text
+
+
+def marked_number(text: str) -> str | None:
+    """The number, with its marks, of a level, alone or in a name, or of a wavelength; or None."""
+    changed = with_point(text)
+    if is_value(changed):
+        return text[: len(text) - len(text.lstrip("+-0123456789.,"))]
+    found = _within(changed)
+    if found is None:
+        return None
+    number = found[0]["number"]
+    return number if changed == text else number.replace(".", ",")
 
 
 def is_value(text: str) -> bool:

@@ -15,8 +15,10 @@ from geonode.reading.headers import (
     is_marked_amount,
     labelled_level,
     level,
+    marked_number,
     role,
     same_unit,
+    with_point,
 )
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.refusals import unexpected
@@ -36,6 +38,7 @@ _NATURAL = re.compile(
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d.*|\d{1,2}[-./][A-Za-z]{3}|[A-Za-z]{3}[-./]\d{1,2}|\d{1,2}/\d{1,2}(?:/\d+)?"
 )
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 _RENAMED = re.compile(r"(?P<first>[0-9]+)\.(?P<count>[1-9][0-9]*)")
 
 
@@ -94,7 +97,11 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[NamedLevel]:
     seen: Counter[str] = Counter()
     labels: dict[str | None, str] = {}
     found = []
-    for name, place in zip(sheet.names, sheet.name_places, strict=True):
+    for written, place in zip(sheet.names, sheet.name_places, strict=True):
+        number = marked_number(written) or ""
+        # 0,5 ppb is of one meaning, and 1,000 ppb is not.
+        is_decimal = "," in number and not _THOUSANDS.fullmatch(number)
+        name = with_point(written) if is_decimal else written
         seen[name] += 1
         if name in renamed:
             found.append(renamed[name])

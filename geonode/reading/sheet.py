@@ -29,6 +29,9 @@ EMPTY = ("", "nan", "na", "n/a", "none", "-")
 NOT_KNOWN = (*EMPTY, "?", "unknown", "unk", "unk.")
 """Cells in place of the amount of a sample of which it is not known (lower case)."""
 
+MINUS = "\u2212"
+"""Sign that some programs write in place of a hyphen."""
+
 LONGEST_NAME = 256
 """Characters of a header, a label or a unit."""
 
@@ -287,7 +290,7 @@ def joined(sheets: dict[str, Sheet], *, by_title: bool) -> Sheet:
             else f"an axis in {each.axis_unit}"
             for each in (sheet, first)
         )
-        if found != expected:
+        if found.lower() != expected.lower():
             raise SpectraError(f"{file}: found {found}, expected {expected} as in {first_file}")
         if (other := called.setdefault(sheet.names[0], file)) != file and not by_title:
             raise SpectraError(f"found {other} and {file}, expected one file a spectrum")
@@ -424,6 +427,7 @@ def to_number(text: str, decimal: Decimal | None = ".") -> float | None:
 
     None if it is none, as `1_000`, which `float` takes.
     """
+    text = text.replace(MINUS, "-")
     if len(text) > LONGEST_NAME or "_" in text or not text.isascii():
         return None
     if decimal == "," or (decimal is None and "," in text):

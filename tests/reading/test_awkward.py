@@ -44,11 +44,13 @@ READ = {
     "Windows-1252 above": ("Prüfer: Jörg\n\n" + PLAIN).encode("cp1252"),
     "Windows": PLAIN.replace("\n", "\r\n"),
     "old Macintosh": PLAIN.replace("\n", "\r"),
+    "Windows, twice": PLAIN.replace("\n", "\r\r\n"),
     "no last line end": PLAIN.rstrip("\n"),
     # cells
     "blank rows below": PLAIN + "\n  \n,,,,\n\n",
     "blanks": PLAIN.replace(",", " , ").replace("\n", " \n "),
     "runs of blanks": text(wide(), "   \t "),
+    "minus signs": PLAIN.replace("1.0", "1E−0").replace("0.1", "1e−1"),
     "quotes": PLAIN.replace("wavelength_nm,0", '"wavelength_nm", "0"'),
     "lines within a quoted cell": (
         text(wide([f'"{name}\n\nppb"' for name in NAMES])).replace(
@@ -92,10 +94,25 @@ READ = {
     ),
     "a row of scans": (text(above(["nm", *PPB], ["Replicate", *"1234"])), "ppb"),
     "the unit above levels": (text(above(["nm", *["Conc. (ppb)"] * 4], ["", *NAMES])), "ppb"),
+    "a unit with a factor": (
+        text(above(["Conc. (10^-6 M)", *NAMES], ["nm", *"ABCD"])),
+        "10^-6 M",
+    ),
+    "a unit with a factor alone": (
+        text(above(["Conc. (×10⁻⁶ M)", *NAMES], ["nm", *["Abs"] * 4])),
+        "×10⁻⁶ M",
+    ),
+    "a factor above every spectrum": text(above(["nm", *["10^-6 M"] * 4], ["", *NAMES])),
+    "a unit in the corner": (text(above(["µM", *NAMES], ["wavelength", *"ABCD"])), "µM", "1"),
+    "per cent of something else": (
+        text(above(["Conc (ppb)", *NAMES], ["RSD (%)", *"5678"], ["nm", *["Abs"] * 4])),
+        "ppb",
+    ),
     # concentrations in names
     "substance and concentration": (text(wide([f"As_{name}ppb" for name in NAMES])), "ppb"),
     "in brackets": (text(wide([f"As ({name} mg/L)" for name in NAMES])), "mg/L"),
     "behind a blank": (text(wide([f"{name} mg/L" for name in NAMES])), "mg/L"),
+    "with decimal commas": (text(wide([f"2,4-D {n},0 ppb" for n in NAMES]), ";", ","), "ppb"),
     "to the minus first": (text(wide([f"{name} mg mL⁻¹" for name in NAMES])), "mg mL⁻¹"),
     # layouts
     "unknown corner": (text(wide(PPB, "pixel")), "ppb", "1"),
@@ -106,6 +123,8 @@ READ = {
     "both corners, a slash": (text(wide(corner="nm / conc (ppb)")), "ppb"),
     "rows": (text(tall()), "ppb", "1"),
     "rows with units": text(tall("conc.", axis=[f"{at:g} nm" for at in AXIS])),
+    "rows, a unit for a corner": (text(tall("ppb")), "ppb", "1"),
+    "rows, a unit with a factor": (text(tall("dye (10^-6 M)")), "10^-6 M", "1"),
     "rows, unknown corner": (text(tall("As", PPB)), "ppb", "1"),
     "rows, units for both": (text(tall("As", PPB, [f"{at:g} nm" for at in AXIS])), "ppb"),
     "rows, both corners": (text(tall("conc_ppb \\ shift_cm1")), "ppb", "cm-1"),
@@ -116,6 +135,7 @@ READ = {
         "ppb",
         "cm-1",
     ),
+    "long, per cent of the signal": text(long(["conc", "nm", "Transmittance (%)"])),
     "long, units in cells": (text(long(names=PPB)), "ppb"),
     "Cary": (cary(PPB), "ppb"),
     "Cary with text below": (cary(PPB) + "\nCollection Time: 9/22/2026\nScan rate,600\n", "ppb"),
@@ -247,6 +267,7 @@ REFUSED = [
     (PLAIN.encode("utf-16-le"), "binary data"),
     (PLAIN.encode("cp037"), "expected"),
     (PLAIN.encode() + b"\xc3", "not UTF-8"),
+    ("##TITLE=5 ppb\n##JCAMP-DX=4.24\n##YFACTOR=0.1\n1 2\n3 4\n5 6\n", "JCAMP-DX, .* ending .jdx"),
     ((PLAIN + "\n# µ").encode() + b"\n# \xb5\n", "partly of UTF-8"),
     # header
     ("nothing\n", "row 1: found one cell, 'nothing', expected several"),
@@ -284,6 +305,7 @@ REFUSED = [
     (plain("20,60", "high,60"), "row 1, column 4: found 'high', expected a concentration"),
     (plain("20,60", ",60"), "row 1, column 4: found ''"),
     (plain("20,60", "-20,60"), "row 1, column 4: found '-20'.*negative"),
+    (plain("20,60", '"1,000",60'), "row 1, column 4: found '1,000', expected a concentration"),
     (plain("20,60", "1e999,60"), "row 1, column 4: found '1e999'.*finite"),
     (plain("0,10", "blank,10"), "'blank'.*write 0 for a blank"),
     (plain("20,60", "10.0,60"), r"column 3 \('10'\) and row 1, column 4 \('10.0'\) are the same"),
@@ -315,6 +337,9 @@ REFUSED = [
     (groups("0,5", names=["0", "1.000", "2.000", "5.000"]), "'5.000' .* point .*is 5.000 or 50"),
     (groups("0,5", axis=["1.000", "1.010", "1.020"]), "'1.020' .* its point .* 1.020 or 1020;"),
     (groups("0,5", names=["0 ppb", "1.000 ppb", "2.000 ppb", "5.000 ppb"]), "'5.000' .* its point"),
+    (groups("0,5", names=[f"Cu_{n}.000ppb" for n in "1235"]), "'5.000' .* 5.000 or 5000"),
+    (groups("1", names=[f"Cu ({n},000 ppb)" for n in "1235"]), "'5,000' .* 5.000 or 5000"),
+    (groups("1", names=[f"Cu_ppb_{n},000" for n in "1235"]), "'5,000' .* 5.000 or 5000"),
     (groups("1.234"), "'1.234' .* its point .*: it is 1.234 or 1234;"),
     (groups("12.345", "|"), "'12.345' .* its point"),
     (groups("1.234.567"), "'1.234.567' .* its point"),

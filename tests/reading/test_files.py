@@ -75,6 +75,10 @@ SCANS = {  # names of columns, and their places by level in the order of its sca
         marks: (["5", *(f"0{mark}" for mark in marks.split(";")), "9"], {0: [1, 2], 5: [0], 9: [3]})
         for marks in ("__r1;_r2", " (1); rep2", ";__r1", "ppb__r1;ppb__r2")
     },
+    "decimal commas": (
+        ["0", '"0,5"', '"As_1,25 ppb"', '"10,5 ppb"'],
+        {0: [0], 0.5: [1], 1.25: [2], 10.5: [3]},
+    ),
     "rounding": (ROUNDED, {0: [0], 0.3: [1, 3], 0.5: [2], 0.7: [4]}),
     "rounding, units": (
         [f"As_{level}ppb" for level in ROUNDED],
@@ -263,6 +267,7 @@ def test_files_are_called_by_their_concentrations(tmp_path):
     for name, changed, message in (
         ("As_10ppb.CSV", content, r"found As_10ppb\.CSV and As_10ppb\.csv, expected one file a"),
         ("two.csv", PLAIN, r"two\.csv: found 4 spectra, '0', .*, expected one in every file"),
+        ("As_9ppb.csv", content.replace("Abs", "8 ppb"), r"found '8 ppb' in a file called 'As_9p"),
         ("z.csv", content.replace("_nm", "_cm1"), r"z\.csv: found an axis in cm-1, expected an a"),
         ("bad.csv", content.replace("410", "x"), r"bad\.csv: row 3, .*: found 'x' on the axis"),
     ):

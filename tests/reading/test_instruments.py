@@ -59,6 +59,7 @@ INSTRUMENTS = {
     "PerkinElmer": (one("PE UV\nx.sp\n#HDR\n-1\n#GR\nnm\nA\n1.0\n0.0\n400\n-10\n4\n#DATA\n"), "nm"),
     "Shimadzu": (one('"s1 - RawData"\n"Wavelength nm.","Abs."\n', mark=","), "nm"),
     "Jasco": (one(JASCO, "\n##### Extended Information\n[Comments]\nSample name\tx\n"), "nm"),
+    "Edinburgh": (one("Labels,x,\nXAxis,Wavelength(nm),\nYAxis,Counts,\n\n", mark=","), "nm"),
     "Avantes": (one(AVANTES + "Wave   ;Absorbance\n[nm]   ;[A.U.]\n\n", mark=";  "), "nm"),
     "CRAIC": (one("Sample,x\nDate,1/2/2020\n\nWavelength (nm),Abs\n", mark=","), "nm"),
     "bare": (one(""), "1"),
@@ -108,6 +109,8 @@ TABLES = {
     "prefixes": (samples(CONC, axis=[f"WL{at}" for at in HEADER]), "ppb", None),
     "a column of units": (samples(["Conc", *NAMES], ["Unit", *["ppb"] * 4]), "ppb", None),
     "temperatures": (samples(NAMED, ["Temperature (°C)", *"5678"], ["fat", *NAMES]), None, None),
+    "an uncertainty": (samples(CONC, ["Uncertainty (ppb)", *"5678"]), "ppb", None),
+    "humidities": (samples(NAMED, ["Humidity (%)", *"5678"], CONC), "ppb", None),
     "temperatures asked for": (samples(NAMED, ["Temperature", *NAMES]), None, "temperature"),
     "amount that counts": (samples(["octane", *"0123"]), None, "octane"),
 }

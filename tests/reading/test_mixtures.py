@@ -154,6 +154,7 @@ def test_one_of_several_is_a_series_and_all_are_spectra(tmp_path):
 def test_one_substance_of_labelled_arrays_is_a_series(tmp_path):
     data = arrays().isel(substance=[1])
     data["concentration"][3] = np.nan
+    data["humidity"] = "sample", AMOUNTS[:, 0], {"units": "%"}
     data.to_zarr(tmp_path / "a.zarr", consolidated=False)
     found = read_table(tmp_path / "a.zarr")
     expected = np.unique(np.delete(AMOUNTS[:, 1], 3))

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import is_value
+from geonode.reading.headers import marked_number
 from geonode.reading.layouts.table_place import FIRST_ROWS, Place, grid_of
 from geonode.reading.refusals import require_at_most
 from geonode.reading.sheet import (
@@ -37,6 +37,7 @@ DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "bla
 _FIRST_LINES = 2000  # among which the delimiter is looked for at first
 _QUOTED_OR_NOT = re.compile(r'"([^"]*)"|(\S+)')
 _COMMENT = re.compile(r"\s*#(?!\s*[,;\t|])")  # a column may be called #
+_JCAMP = re.compile(r"\s*##\s*JCAMP[\s_/-]*DX\s*=", re.I)
 _OPEN = re.compile(r'(?:^|[,;\t|])\s*"(?:[^"]|"")*$')  # a quoted cell that goes on below
 _CLOSED = re.compile(r'(?:[^"]|"")*"\s*(?:[,;\t|]|$)')
 _LINES_OF_CELL = 5  # at most; a quote that is not closed in them is a mark, as of inches
@@ -59,6 +60,8 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Cells:
         OSError, UnicodeDecodeError: it cannot be read.
     """
     texts, encoding = read_text(path)
+    if any(map(_JCAMP.match, texts)):  # whose factors would be lost
+        raise SpectraError("found JCAMP-DX, expected a table; give the file the ending .jdx")
     lines = _joined(texts)
     comments = [line for line in lines if _COMMENT.match(line[1])]
     lines = [line for line in lines if not _COMMENT.match(line[1])]
@@ -183,13 +186,14 @@ def _decimal_mark(rows: list[list[str]], delimiter: str) -> Decimal:
 
 
 def _marked(cells: list[str]) -> Iterator[str]:
-    """Numbers among cells with a comma or a point; of levels and wavelengths the number."""
+    """Numbers among cells with a comma or a point, and those of levels and wavelengths."""
     for text in cells:
-        if ("," in text or "." in text) and len(text) <= LONGEST_NAME:
-            if _WITH_MARKS.fullmatch(text):
-                yield text
-            elif is_value(text.replace(",", ".", 1)):
-                yield text[: len(text) - len(text.lstrip("+-0123456789.,"))]
+        if ("," not in text and "." not in text) or len(text) > LONGEST_NAME:
+            continue
+        if _WITH_MARKS.fullmatch(text):
+            yield text
+        elif number := marked_number(text):
+            yield number
 
 
 def _refuse_groups(rows: list[list[str]]) -> None:
@@ -246,7 +250,8 @@ def read_text(
     ends = content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
     require_at_most(largest, len(content))
     require_at_most(MOST_TEXT_LINES, ends, "lines")
-    lines = content.removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)
+    content = content.removeprefix(codecs.BOM_UTF8).replace(b"\r\r\n", b"\r\n")
+    lines = content.splitlines(keepends=True)
     if b"\0" in content or any(len(line) >= longest for line in lines):
         raise SpectraError(
             f"found binary data or a line of {longest} characters, expected text saved as UTF-8"

@@ -45,7 +45,7 @@ HALF = 0.51
 """Steps of the axis by which an X may be off through rounding."""
 
 _POINTS = ("XYDATA", "XYPOINTS")
-_TEXTS = ("TITLE", "CONCENTRATIONS", "DATATYPE", "XUNITS", "YUNITS")
+_TEXTS = ("TITLE", "CONCENTRATIONS", "DATATYPE", "XUNITS", "YUNITS", "BLOCKS")
 _NUMBER_LABELS = ("NPOINTS", "FIRSTX", "LASTX", "DELTAX", "XFACTOR", "YFACTOR", "FIRSTY")
 _COMPONENT = re.compile(r"\(([^(),]*),([^(),]+),([^(),]+)\)")
 _MARK_IN_TITLE = re.compile(r".*(__r[0-9]+)", re.DOTALL)
@@ -223,7 +223,7 @@ def read_jcamp(path: Path) -> Sheet:
             "{} in {}, {}".format(*found.axis_name_and_unit, found.texts.get("YUNITS", "no YUNITS"))
             for found in (block, first)
         )
-        if one != other:
+        if one.lower() != other.lower():
             raise SpectraError(f"{place}: found {one}, expected {other} as in {places[0]}")
         if not np.array_equal(own, axis):
             raise SpectraError(
@@ -254,8 +254,8 @@ def read_jcamp(path: Path) -> Sheet:
 
 
 def _blocks(lines: list[str]) -> Iterator[_Block]:
-    """Blocks of a file but those that only link others."""
-    block, label = _Block(), ""
+    """Blocks of a file but those that only link others; a file that was cut is refused."""
+    block, label, linked, count = _Block(), "", 0, 0
     for number, found in enumerate([*lines, "##TITLE="], start=1):
         line = found.partition("$$")[0].strip()
         if line.startswith("##"):
@@ -266,8 +266,19 @@ def _blocks(lines: list[str]) -> Iterator[_Block]:
             if label in _POINTS and block.points is not None:
                 raise SpectraError(f"line {number}: found points twice in one block, expected once")
             is_link = block.texts.get("DATATYPE", "").upper() == "LINK"
+            if is_link and label == "TITLE":
+                announced = block.texts.get("BLOCKS", "")
+                linked = int(announced) if re.fullmatch("[0-9]{1,9}", announced) else 0
+            elif label == "END" and not block.texts:
+                linked = 0  # all of the link are there
             if label == "END" and block.texts and (block.points or not is_link):
+                count += 1
                 yield block
+            if number > len(lines) and (linked > count or (block.texts and not is_link)):
+                raise SpectraError(
+                    f"found the end of the file behind {count} whole blocks, expected ##END= of "
+                    "every block; export the file again"
+                )
             if label in ("TITLE", "END"):
                 block = _Block()
             if label in _TEXTS + _NUMBER_LABELS + _POINTS:

@@ -158,7 +158,8 @@ def _amounts_beside(
     found = []
     for name, variable in data.variables.items():
         others = [dim for dim in variable.dims if dim != of_names]
-        is_amount = _role(data, name) == "concentration" or is_marked_amount(str(name))
+        means, is_about = _role(data, name), role(str(name)) == "about"  # such as a humidity in %
+        is_amount = (means == "concentration" and not is_about) or is_marked_amount(str(name))
         is_of_samples = of_names in variable.dims and variable.dtype.kind in "fiu"
         is_of_spectra = any(roles[dim] in ("axis", "replicate") for dim in others)
         if not is_amount or not is_of_samples or is_of_spectra or len(others) > 1:

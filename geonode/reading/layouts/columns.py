@@ -86,7 +86,7 @@ def _unit_in(preamble: tuple[str, ...]) -> str | None:
     units = set()
     for line in preamble:
         if not _OF_OTHERS.search(line):  # alone, or as XUNITS: nm or #AxisUnit[1]=<tab>1/cm
-            value = re.split(r"[=:\t;,]", line.strip(' \t"'))[-1].strip(' \t"()[]')
+            value = re.split(r"[=:\t;,]", line.strip(' \t";,'))[-1].strip(' \t"()[]')
             of_axis = axis_header(value)[1] if role(value) == "axis" else "1"
             units |= {UNITS.get(value.lower(), of_axis)} - {"1"}
     return units.pop() if len(units) == 1 else None
@@ -247,6 +247,8 @@ class _Heading(NamedTuple):
         """True if every cell is a concentration, or unknown in a row that is called so."""
         is_called = role(self.corner) == "concentration"
         known = [cell for cell in self.cells if not (is_called and cell.lower() in NOT_KNOWN)]
+        if len(known) > 1 and len({*known}) == 1 and not is_called:
+            return False  # a unit such as 10^-6 M
         return bool(known) and all(level(cell) or labelled_level(cell) for cell in known)
 
 
@@ -267,15 +269,18 @@ def _with_one_header(grid: Cells, *, series: bool) -> tuple[Cells, list[Labels]]
         found = [*called, *unique, *unlike_levels, *named][0]
         cells = found.cells
     else:
-        found, units = chosen, _units(rows)
+        found, units, of_amounts = chosen, _units(rows), "concentration"
+        is_whole = re.fullmatch(CONCENTRATION_UNIT, units[0] or "ppb")
+        if not is_whole:  # as 10^-6 M is, which does not stand behind a number
+            of_amounts, units = f"concentration ({units[0]})", [None] * len(units)
         cells = [
             f"{cell} {unit}" if unit and to_number(cell) is not None else cell
             for cell, unit in zip(found.cells, units, strict=True)
         ]
         names = next((row.cells for row in others if row != found), None)
-        if names and any(cell.lower() in NOT_KNOWN for cell in cells):
+        if not is_whole or (names and any(cell.lower() in NOT_KNOWN for cell in cells)):
             places = [f"row {found.number}, column {at}" for at in range(2, len(cells) + 2)]
-            amounts, cells = [Labels("concentration", cells, places)], names
+            amounts, cells = [Labels(of_amounts, cells, places)], names or cells
         elif names and len({*zip(names, cells, strict=True)}) == len(cells):
             cells = with_scan_marks(cells)  # different samples of one concentration
     header = found.number, [_axis_of_headings(rows), *cells]
@@ -314,7 +319,8 @@ def _units(rows: list[_Heading]) -> list[str | None]:
     """Unit of each concentration, from rows of the header and from their first cells."""
     headers = [[cell.partition("__r")[0] for cell in row.cells] for row in rows]
     units = [[_unit_of_cell(concentration_header(one)[1] or one) for one in row] for row in headers]
-    units += [[concentration_header(row.corner)[1]] * len(row.cells) for row in rows]
+    of_amounts = [row.corner for row in rows if role(row.corner) != "about"]
+    units += [[concentration_header(one)[1]] * len(rows[0].cells) for one in of_amounts]
     place = f"rows {rows[0].number} to {rows[-1].number}"
     return [reduce(partial(common_unit, place), of_cell) for of_cell in zip(*units, strict=True)]
 
@@ -328,7 +334,8 @@ def _unit_of_cell(cell: str) -> str | None:
 def _axis_of_headings(rows: list[_Heading]) -> str:
     """Name of the axis, with its unit from another row if it has none."""
     corners = [row.corner for row in rows]
-    units = [bare for corner in corners if (bare := corner.strip("()[]")).lower() in UNITS]
+    bare = [corner.strip("()[]") for corner in corners]
+    units = [one for one in bare if one.lower() in UNITS and role(one) == "axis"]
     named = next(
         (one for one in corners if role(one) == "axis" and one.strip("()[]") not in units), None
     )

@@ -129,6 +129,15 @@ def test_what_says_the_same_is_read_the_same(file, old, new):
         assert_series(read_table(file(content, "series.jdx")))
 
 
+def test_units_are_the_same_in_large_and_small_letters(tmp_path, file):
+    assert_series(read_table(file(changed("ABSORBANCE", "Absorbance", count=1), "a.jdx")))
+    (tmp_path / "mine").mkdir()
+    for number, one in enumerate(series()):
+        unit = "Absorbance" if number else "ABSORBANCE"
+        file(one.replace("ABSORBANCE", unit), f"mine/{number}.dx")
+    assert_series(read_table(tmp_path / "mine"))
+
+
 @pytest.mark.parametrize(
     ("labels", "unit"),
     [
@@ -217,6 +226,8 @@ REFUSED = [
         "found points twice in one block",
     ),
     (changed("##END=\n", "", count=1), "line 18: found no END of a block"),
+    (changed()[: changed().rindex("##XUNITS")], "end of the file behind 3 whole blocks"),
+    (changed()[: changed().rindex("##TITLE")], "end of the file behind 3 whole blocks"),
     ("\0" * 10, "found binary data or a line of 1024 characters"),
     ("", "found a block without XYDATA"),
     # an axis that contradicts itself
