@@ -5,10 +5,10 @@ data/device.json, and writes metrics/ablation.csv and metrics/ablation_tests.csv
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from scipy.stats import t, wilcoxon
 from torch import Tensor
 
 from geonode.compute.device import Device
-from geonode.compute.processes import finished, processes_for
+from geonode.compute.processes import processes_for
 from geonode.config import Parameters
 from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.evaluate import (
@@ -41,16 +41,13 @@ from geonode.posterior.prior import packaged_prior
 from geonode.posterior.rule import WeightRule
 from geonode.posterior.smoothers import dictionary
 from geonode.prediction.model import SpectralModel
-from geonode.progress import Progress, bar, silent
-from geonode.reading.folder import parameters_of_folder
-from geonode.reading.series_file import read_series_csv
+from geonode.progress import Progress, silent
 from geonode.spectra.chart import proposes_log
 from geonode.spectra.series import Series
 from geonode.storage.document import write_text
 from geonode.terminal import OneLineCommand, tell
-from research.draws import Draws
-from research.rule_learning import left_out
-from research.simulated_series import simulate
+from research.simulated_sets import Batch
+from research.trust import measured, rows_of
 from stages.paths import DEVICE, METRICS, PARAMETERS
 
 MEASURED, SIMULATED = "measured", "simulated"
@@ -162,31 +159,17 @@ class Networks:
         return by_model(SpectralModel.fit(series, parameters, self.device))
 
 
-def simulated(levels: int, count: int, seed: int) -> list[dict[str, Any]]:
-    """Rows of the `rules` on simulated series, unseen in learning."""
-    found = simulate(Draws.of(seed, torch.device("cpu")), count, levels)
-    rows = []
-    for place, (concentrations, spectra) in enumerate(zip(*found, strict=True)):
-        batch = left_out(concentrations[None], spectra[None])
-        for name, rule in rules(concentrations.numpy()).items():
-            with torch.no_grad():
-                weights, _ = rule(batch.evidence)
-            rmse = float(batch.squared_errors(weights).mean() / spectra.shape[1]) ** 0.5
-            series = f"{levels} levels, {place}"
-            rows.append({"series": series, "method": name, "seed": 0, "rmse": rmse})
-    return rows
-
-
 # tables
 
 
-def table_of(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Table of scores with one line per method and series.
+def table_of(rows: pd.DataFrame, of_files: Collection[str]) -> pd.DataFrame:
+    """Table of scores with one line per method and series, from rows of `score_rows`.
 
-    Rows are those of `score_rows` or `simulated`, each with its `origin`: `MEASURED` or
-    `SIMULATED`.
+    The `origin` of a series is `MEASURED` if it is one of those of files, else `SIMULATED`.
     """
-    return pd.DataFrame(rows, columns=COLUMNS).sort_values(COLUMNS[:4], ignore_index=True)
+    table = rows.reindex(columns=COLUMNS)
+    table["origin"] = np.where(table["series"].isin(of_files), MEASURED, SIMULATED)
+    return table.sort_values(COLUMNS[:4], ignore_index=True)
 
 
 def comparisons(table: pd.DataFrame) -> pd.DataFrame:
@@ -260,36 +243,24 @@ def main(
     """Score posterior, blend and published method, whole and in parts, on every series."""
     parameters = read_parameters(PARAMETERS)
     device = Device.read(DEVICE, parameters.memory_mb)
-    found = {
-        name: read_series_csv(own)
-        for name, own in parameters_of_folder(folder, parameters.spectra).items()
-    }
-    jobs: list[Job | tuple[int, int]] = [(levels, count) for levels in SIMULATED_LEVELS]
+    found, jobs = measured(folder), []
+    for levels in SIMULATED_LEVELS:
+        simulated = Batch(packaged_prior(), levels, count, 1.0, SEED).simulated()
+        names = (f"{levels} levels, {place}" for place in range(count))
+        jobs += [Job(*one, by_posteriors) for one in zip(names, simulated, strict=True)]
     jobs += [Job(*one, method) for method in (by_posteriors, by_baselines) for one in found.items()]
-    processes = processes_for(len(jobs) + len(found) * seeds, device.kind)
-    shared = device.shared(processes)
+    shared = device.shared(processes_for(len(jobs) + len(found) * seeds, device.kind))
     jobs += [
         Job(*one, Networks(parameters, seed, shared), seed)
         for seed in range(seeds)
         for one in found.items()
     ]
-    rows = []
-    with bar("ablation", len(jobs)) as report:
-        for _, of_job in finished(rows_of_job, jobs, processes, lambda _: None):
-            rows += of_job
-            report(1)
-    table = table_of(rows)
+    rows = rows_of("ablation", score_rows, jobs, device.kind)
+    table = table_of(rows, found)
     for name, one in (("ablation", table), ("ablation_tests", comparisons(table))):
         text = one.to_csv(index=False, lineterminator="\n", na_rep="nan" if "p" in one else "")
         write_text(METRICS / f"{name}.csv", text)
     tell(f"{len(rows)} rows of {len(found)} series -> {METRICS / 'ablation.csv'}")
-
-
-def rows_of_job(job: Job | tuple[int, int], report: Progress) -> list[dict[str, Any]]:
-    """Rows of a method on a measured series, or of so many simulated series of some levels."""
-    if isinstance(job, Job):
-        return [row | {"origin": MEASURED} for row in score_rows(job, report)]
-    return [row | {"origin": SIMULATED} for row in simulated(*job, SEED)]
 
 
 if __name__ == "__main__":

@@ -33,6 +33,10 @@ class Draws:
         """Log-uniform numbers between two positive bounds."""
         return torch.exp(self.uniform(*size, low=log(low), high=log(high)))
 
+    def perhaps(self, share: float, *size: int, low: float, high: float) -> Float[Tensor, "..."]:
+        """Log-uniform numbers in a share of the cases, else zero."""
+        return self.log_uniform(*size, low=low, high=high) * self.chance(share, *size)
+
     def normal(self, *size: int) -> Float[Tensor, "..."]:
         """Standard normal numbers."""
         return self._draw(torch.randn, size)
@@ -45,6 +49,13 @@ class Draws:
         """Indices drawn with probabilities proportional to the shares."""
         weights = torch.tensor(shares, dtype=torch.float64, device=self.device)
         return torch.multinomial(weights, count, replacement=True, generator=self.generator)
+
+    def one_of(
+        self, every: Float[Tensor, "series kind level"], shares: tuple[float, ...]
+    ) -> Float[Tensor, "series level"]:
+        """One of the kinds of every series, with probabilities proportional to the shares."""
+        place = torch.arange(len(every), device=self.device)
+        return every[place, self.choice(shares, len(every))]
 
     def _draw(self, kind: Callable[..., Tensor], size: tuple[int, ...]) -> Tensor:
         return kind(*size, generator=self.generator, dtype=torch.float64, device=self.device)

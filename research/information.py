@@ -19,19 +19,14 @@ from geonode.calibration.combination import combined_left_out
 from geonode.calibration.intervals import ErrorLaw, is_determined
 from geonode.calibration.methods import fitted, keys_for
 from geonode.calibration.precision import OF_COMBINATION, OF_METHOD, PrecisionProfile
-from geonode.config import SpectraParameters
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import Estimates, estimate
 from geonode.learning.folds import leave_one_out
-from geonode.parameters_file import read_parameters
 from geonode.posterior.prior import packaged_prior
-from geonode.progress import Progress, silent
-from geonode.reading.folder import parameters_of_folder
-from geonode.reading.series_file import read_series_csv
+from geonode.progress import Progress
 from geonode.spectra.series import Series
-from research.simulated_sets import BATCH, LEVELS, Batch, batches_of
-from research.trust import rows_of
-from stages.paths import PARAMETERS
+from research.simulated_sets import LEVELS, batches_of
+from research.trust import measured, rows_of
 
 METHODS = ("geonode", "combined", "pls", "pcr")
 
@@ -42,12 +37,13 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed of the first batch.")] = 90_000,
 ) -> None:
     """Print medians and 90% quantiles by class."""
+    work: list[tuple[str | int, Series]] = []  # with the class of each
     if folder:
-        files = parameters_of_folder(folder, read_parameters(PARAMETERS).spectra)
-        table = rows_of("leaving levels out", of_file, [*files.items()], len(files))
+        work += measured(folder).items()
     else:
-        batches = batches_of(packaged_prior(), LEVELS, levels, seed)
-        table = rows_of("leaving levels out", of_batch, batches, len(batches) * BATCH)
+        for batch in batches_of(packaged_prior(), LEVELS, levels, seed):
+            work += [(batch.levels, one) for one in batch.simulated()]
+    table = rows_of("leaving levels out", left_out, work)
     for method in METHODS:
         by_class = table.groupby(["class", "inside"])[method]
         shown = by_class.quantile([0.5, 0.9]).unstack().join(by_class.count().rename("levels"))
@@ -56,25 +52,9 @@ def main(
         typer.echo(table.groupby("inside")[method].quantile([0.5, 0.9]).unstack().round(2))
 
 
-def of_file(one: tuple[str, SpectraParameters], report: Progress = silent) -> list[dict[str, Any]]:
-    """Ratios of all levels of a measured series, whose name is the class."""
-    name, own = one
-    found = left_out(read_series_csv(own), name)
-    report(1)
-    return found
-
-
-def of_batch(batch: Batch, report: Progress = silent) -> list[dict[str, Any]]:
-    """Ratios of all levels of simulated series; their number is the class."""
-    found = []
-    for one in batch.simulated():
-        found += left_out(one, batch.levels)
-        report(batch.levels)
-    return found
-
-
-def left_out(series: Series, name: str | int) -> list[dict[str, Any]]:
-    """Ratios of all levels of a series, NaN where there is no number."""
+def left_out(work: tuple[str | int, Series], _: Progress) -> list[dict[str, Any]]:
+    """Ratios of all levels of a series of a class, NaN where there is no number."""
+    name, series = work
     known, folds = series.concentrations, leave_one_out(len(series.concentrations))[:-1]
     place = np.arange(len(known))
     curves = [Curve.of(series, fold) for fold in folds]

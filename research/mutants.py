@@ -1,28 +1,18 @@
-"""Share of small faults that the tests notice: `make mutants`.
+"""Draw of the faults that `make mutants` tries, from all that Cosmic Ray can make.
 
-Cosmic Ray changes one operator, comparison or number of a room, drawn at random, but the same for
-the same seed and code. Then the tests of the room that are not slow must fail. Some of the faults
-change no result, so not all can be noticed.
+`python -m research.mutants SESSION` keeps in a new session of Cosmic Ray as many faults of every
+room as are asked for, drawn at random, but the same for the same seed and code: a place, and one of
+the faults that are possible there. Others are removed, not skipped, as `cr-rate` counts what is
+skipped as noticed. Some faults change no result, so not all can be noticed.
 """
 
-import os
 import random
-import subprocess
-import sys
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from cosmic_ray.ast import ast_nodes, get_ast_from_path
-from cosmic_ray.mutating import mutate_code
-from cosmic_ray.plugins import get_operator
+from cosmic_ray.work_db import use_db
 
-from geonode.progress import bar
-
-ROOT = Path(__file__).parents[1]
 FAULTS = [
     *(f"ReplaceBinaryOperator_{pair}" for pair in ("Add_Sub", "Sub_Add", "Mul_Div", "Div_Mul")),
     *(f"ReplaceBinaryOperator_{pair}" for pair in ("Pow_Mul", "FloorDiv_Div", "Mod_FloorDiv")),
@@ -33,94 +23,33 @@ FAULTS = [
 ]
 """Operators of Cosmic Ray; others make faults that every import would notice."""
 
-LONGEST = 300
-"""Seconds of the tests of a room; a fault after which they take longer is noticed."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A change of one place of a module."""
-
-    module: Path  # the file, relative to the project
-    line: int  # of the place
-    operator: str  # one of `FAULTS`
-    occurrence: int  # place among all in the module that the operator can change
-
-    @property
-    def room(self) -> str:
-        """The folder of the module within the package."""
-        return self.module.parts[1]
-
-    def code(self) -> str:
-        """The module with the change."""
-        text = (ROOT / self.module).read_text(encoding="utf-8")
-        return mutate_code(text, get_operator(f"core/{self.operator}")(), self.occurrence)
-
-
-def faults(room: str) -> list[list[Fault]]:
-    """All faults of a room: for every place, those that are possible there."""
-    at: dict[tuple[Path, tuple[int, int]], list[Fault]] = {}
-    for path in sorted((ROOT / "geonode" / room).rglob("*.py")):
-        module, nodes = path.relative_to(ROOT), [*ast_nodes(get_ast_from_path(path))]
-        for operator in FAULTS:
-            positions = get_operator(f"core/{operator}")().mutation_positions
-            starts = [start for node in nodes for start, _ in positions(node)]
-            for occurrence, start in enumerate(starts):
-                one = Fault(module, start[0], operator, occurrence)
-                at.setdefault((module, start), []).append(one)
-    return [at[place] for place in sorted(at)]
-
-
-def notice(room: str, fault: Fault | None = None) -> bool:
-    """True if the tests of a room fail, with a fault or without, in a copy of what git has."""
-    command = [sys.executable, "-m", "pytest", "-x", "-m", "not slow", "-p", "no:cacheprovider"]
-    with tempfile.TemporaryDirectory() as copy:
-        export = ["git", "checkout-index", "--all", f"--prefix={copy}/"]
-        subprocess.run(export, cwd=ROOT, check=True)
-        if fault is not None:
-            (Path(copy) / fault.module).write_text(fault.code(), encoding="utf-8")
-        variables = {"PYTHONPATH": copy, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        try:
-            run = subprocess.run(
-                [*command, f"tests/{room}"],
-                cwd=copy,
-                env=os.environ | variables,
-                capture_output=True,
-                timeout=LONGEST,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return True
-        return run.returncode != 0
-
 
 def main(
+    session: Annotated[Path, typer.Argument(help="File that `cosmic-ray init` has written.")],
     rooms: Annotated[
         list[str] | None, typer.Argument(help="Folders of geonode; all if none is named.")
     ] = None,
     each: Annotated[int, typer.Option(help="Faults in every folder.")] = 4,
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
-    processes: Annotated[int, typer.Option(help="Tests run at once.")] = os.cpu_count() or 1,
 ) -> None:
-    """Seed faults, and print those that no test notices and the share of the others."""
-    rooms = rooms or sorted(path.parent.name for path in ROOT.glob("geonode/*/__init__.py"))
-    drawn = []
-    for room in rooms:
-        draw, places = random.Random(f"{seed} {room}"), faults(room)
-        drawn += [draw.choice(place) for place in draw.sample(places, min(each, len(places)))]
-    with ThreadPoolExecutor(processes) as pool:
-        if any(failing := [*pool.map(notice, rooms)]):
-            broken = [room for room, fails in zip(rooms, failing, strict=True) if fails]
-            raise typer.BadParameter(f"their tests fail without a fault: {', '.join(broken)}")
-        with bar("faults", len(drawn)) as report:
-            noticed = []
-            for one in pool.map(lambda fault: notice(fault.room, fault), drawn):
-                noticed.append(one)
-                report(1)
-    for fault, seen in zip(drawn, noticed, strict=True):
-        if not seen:
-            print(f"unnoticed: {fault.module}:{fault.line} {fault.operator}")
-    print(f"{sum(noticed)} of {len(drawn)} faults noticed ({sum(noticed) / len(drawn):.0%})")
+    """Keep some faults of every room in a session."""
+    places: dict[str, dict[tuple[Any, ...], list[Any]]] = {}
+    with use_db(str(session)) as database:
+        for item in database.work_items:
+            (fault,) = item.mutations
+            room, name = fault.module_path.parts[1], fault.operator_name.removeprefix("core/")
+            if name in FAULTS and room in (rooms or [room]):
+                possible = places.setdefault(room, {}).setdefault(
+                    (fault.module_path, fault.start_pos), []
+                )
+                possible.append((FAULTS.index(name), fault.occurrence, item))
+        drawn = []
+        for room, at in places.items():
+            draw = random.Random(f"{seed} {room}")
+            for place in draw.sample(sorted(at), min(each, len(at))):
+                drawn.append(draw.choice(sorted(at[place], key=lambda one: one[:2]))[-1])
+        database.clear()
+        database.add_work_items(drawn)
 
 
 if __name__ == "__main__":

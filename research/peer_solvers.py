@@ -6,6 +6,7 @@ Each is given the same rows of x'' = -G(x, w) x'^2 and returns where they are at
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ class Rows:
     """Boundary value problems, one a row, and their geometry."""
 
     field: Field  # ln sqrt(g) and G, for solvers in torch
+    symbol: Symbol  # G, for solvers in jax
     wavelengths: Float[Tensor, "row"]  # chart units, for solvers in jax
     start: Float[Tensor, "row"]
     end: Float[Tensor, "row"]
@@ -41,59 +43,64 @@ class Rows:
     def __getitem__(self, chosen: Int[Tensor, "chosen"]) -> "Rows":
         """Some of the rows."""
         parts = (self.wavelengths, self.start, self.end)
-        return Rows(self.field[chosen], *(part[chosen] for part in parts))
-
-    def batches(self, chosen: Int[Tensor, "chosen"]) -> tuple[Int[Tensor, "batch"], ...]:
-        """Some of the rows in batches of nearly equal size, so that compilers meet few sizes."""
-        count = math.ceil(len(chosen) / BATCH) if chosen.device.type == "cpu" else 1
-        return chosen.tensor_split(count)
+        return Rows(self.field[chosen], self.symbol, *(part[chosen] for part in parts))
 
 
 Integrator = Callable[[Rows, Float[Tensor, "row"], float], Float[Tensor, "row"]]
 """(rows, first velocities, tolerance) to x(1); NaN where the solver gave up."""
 
 
-def by_torchdiffeq(symbol: Symbol) -> Integrator:  # noqa: ARG001 - torch has the field
+def by_torchdiffeq(
+    rows: Rows, velocity: Float[Tensor, "row"], tolerance: float
+) -> Float[Tensor, "row"]:
     """Dormand and Prince; rows given together share steps, and the worst of them decides."""
 
-    def integrate(rows: Rows, velocity: Tensor, tolerance: float) -> Tensor:
-        def equation(time: Tensor, state: Tensor) -> Tensor:  # noqa: ARG001
-            position, speed = state
-            return torch.stack([speed, -rows.field(position[:, None])[1][:, 0] * speed.square()])
+    def equation(time: Tensor, state: Tensor) -> Tensor:  # noqa: ARG001
+        position, speed = state
+        return torch.stack([speed, -rows.field(position[:, None])[1][:, 0] * speed.square()])
 
-        times = torch.tensor([0.0, 1.0], dtype=torch.float64, device=velocity.device)
-        options = {"norm": lambda errors: errors.abs().max(), "step_t": times[-1:]}
-        how: dict[str, Any] = {"rtol": tolerance, "atol": tolerance, "options": options}
-        path = odeint(equation, torch.stack([rows.start, velocity]), times, method="dopri5", **how)
-        end: Tensor = path[-1, 0]
-        return end
-
-    return integrate
+    times = torch.tensor([0.0, 1.0], dtype=torch.float64, device=velocity.device)
+    options = {"norm": lambda errors: errors.abs().max(), "step_t": times[-1:]}
+    how: dict[str, Any] = {"rtol": tolerance, "atol": tolerance, "options": options}
+    path = odeint(equation, torch.stack([rows.start, velocity]), times, method="dopri5", **how)
+    end: Tensor = path[-1, 0]
+    return end
 
 
-def by_torchode(symbol: Symbol) -> Integrator:  # noqa: ARG001
+def by_torchode(
+    rows: Rows, velocity: Float[Tensor, "row"], tolerance: float
+) -> Float[Tensor, "row"]:
     """One batch in which every row takes its own steps."""
     import torchode  # noqa: PLC0415 - optional
 
-    def integrate(rows: Rows, velocity: Tensor, tolerance: float) -> Tensor:
-        def equation(time: Tensor, state: Tensor) -> Tensor:  # noqa: ARG001
-            position, speed = state[:, :1], state[:, 1:]
-            return torch.cat([speed, -rows.field(position)[1] * speed.square()], dim=1)
+    def equation(time: Tensor, state: Tensor) -> Tensor:  # noqa: ARG001
+        position, speed = state[:, :1], state[:, 1:]
+        return torch.cat([speed, -rows.field(position)[1] * speed.square()], dim=1)
 
-        controller = torchode.IntegralController(atol=tolerance, rtol=tolerance)
-        solver = torchode.AutoDiffAdjoint(torchode.Dopri5(), controller).to(torch.float64)
-        zero = torch.zeros_like(rows.start)
-        state = torch.stack([rows.start, velocity], dim=1)
-        problem = torchode.InitialValueProblem(state, t_start=zero, t_end=zero + 1)
-        with torch.no_grad():
-            solved = solver.solve(problem, term=torchode.ODETerm(equation))
-        return torch.where(solved.status == 0, solved.ys[:, -1, 0], torch.nan)
-
-    return integrate
+    controller = torchode.IntegralController(atol=tolerance, rtol=tolerance)
+    solver = torchode.AutoDiffAdjoint(torchode.Dopri5(), controller).to(torch.float64)
+    zero = torch.zeros_like(rows.start)
+    state = torch.stack([rows.start, velocity], dim=1)
+    problem = torchode.InitialValueProblem(state, t_start=zero, t_end=zero + 1)
+    with torch.no_grad():
+        solved = solver.solve(problem, term=torchode.ODETerm(equation))
+    return torch.where(solved.status == 0, solved.ys[:, -1, 0], torch.nan)
 
 
-def by_diffrax(symbol: Symbol) -> Integrator:
+def by_diffrax(
+    rows: Rows, velocity: Float[Tensor, "row"], tolerance: float
+) -> Float[Tensor, "row"]:
     """One row under jax.vmap, so that every row takes its own steps, all of it under jax.jit."""
+    import jax  # noqa: PLC0415 - optional
+
+    parts = (part.cpu().numpy() for part in (rows.start, velocity, rows.wavelengths))
+    with jax.default_device(jax.devices(velocity.device.type)[0]):
+        reached = np.array(_all_rows(rows.symbol)(*parts, tolerance))
+    return torch.from_numpy(reached).to(velocity.device)
+
+
+@cache  # with what jax has compiled
+def _all_rows(symbol: Symbol) -> Callable[..., Any]:
     import diffrax  # noqa: PLC0415 - optional
     import jax  # noqa: PLC0415 - optional
 
@@ -113,15 +120,8 @@ def by_diffrax(symbol: Symbol) -> Integrator:
         arrived = solved.result == diffrax.RESULTS.successful
         return jax.numpy.where(arrived, solved.ys[0][-1], jax.numpy.nan)
 
-    all_rows = jax.jit(jax.vmap(one_row, in_axes=(0, 0, 0, None)))
-
-    def integrate(rows: Rows, velocity: Tensor, tolerance: float) -> Tensor:
-        parts = (part.cpu().numpy() for part in (rows.start, velocity, rows.wavelengths))
-        with jax.default_device(jax.devices(velocity.device.type)[0]):
-            reached = np.array(all_rows(*parts, tolerance))
-        return torch.from_numpy(reached).to(velocity.device)
-
-    return integrate
+    mapped: Callable[..., Any] = jax.jit(jax.vmap(one_row, in_axes=(0, 0, 0, None)))
+    return mapped
 
 
 def in_jax(metric: Metric) -> Symbol:
@@ -148,7 +148,7 @@ def in_jax(metric: Metric) -> Symbol:
 
 
 def shoot(
-    integrate: Integrator, rows: Rows, tolerance: float, error: float
+    integrate: Integrator, rows: Rows, error: float, tolerance: float
 ) -> Float[Tensor, "row"]:
     """First velocities from start to end, by Newton's method with the exact sensitivity.
 
@@ -163,7 +163,8 @@ def shoot(
     velocity = span * (torch.exp(log_sqrt - log_sqrt[:, :1]) @ weights)
     running = torch.arange(len(velocity), device=place)
     for _ in range(SHOTS):
-        batches = rows.batches(running)
+        # Batches of nearly equal size, so that compilers meet few sizes.
+        batches = running.tensor_split(math.ceil(len(running) / BATCH) if running.is_cpu else 1)
         reached = torch.cat([integrate(rows[b], velocity[b], tolerance) for b in batches])
         part = rows[running]
         miss = reached - part.end
@@ -213,12 +214,12 @@ def collocate(
     return torch.tensor(found, dtype=torch.float64), asked
 
 
-PEERS: dict[str, tuple[tuple[str, ...], Callable[[Symbol], Integrator]]] = {
-    "torchdiffeq": (("torchdiffeq",), by_torchdiffeq),
-    "torchode": (("torchode",), by_torchode),
-    "diffrax": (("diffrax", "jax"), by_diffrax),
+PEERS: dict[str, Integrator] = {
+    "torchdiffeq": by_torchdiffeq,
+    "torchode": by_torchode,
+    "diffrax": by_diffrax,
 }
-"""Packages of every peer that shoots, and its integrator from G for jax."""
+"""Integrators of the peers that shoot; their packages may be absent."""
 
 
 def truth(rows: Rows) -> tuple[Float[Tensor, "row"], Float[Tensor, "row"]]:

@@ -14,8 +14,7 @@ solver that is not installed, or not for the device, is listed as such.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from importlib.util import find_spec
+from functools import partial
 from typing import Annotated
 
 import pandas as pd
@@ -39,9 +38,7 @@ from geonode.parameters_file import read_parameters
 from geonode.progress import bar
 from research.peer_solvers import (
     PEERS,
-    Integrator,
     Rows,
-    Symbol,
     collocate,
     in_jax,
     shoot,
@@ -54,6 +51,7 @@ LEVELS = 6
 NODES = 2000.0  # of a grid
 TOLERANCES = tuple(10.0**-digits for digits in range(3, 11))
 GAUSS_NODES = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)  # in every gap between levels
+FAILURES = (AssertionError, ImportError, MemoryError, RuntimeError)  # of a package of others
 SCIPY_SHARE = 307  # it solves one row in so many, as it takes milliseconds for each
 
 
@@ -61,7 +59,6 @@ SCIPY_SHARE = 307  # it solves one row in so many, as it takes milliseconds for 
 class Case:
     """All ordered pairs of stations at all wavelengths, and the truth about them."""
 
-    symbol: Symbol  # G for jax
     by_grid: Callable[[float], Float[Tensor, "row"]]
     """First velocities from the network on, by a grid of so many nodes."""
     by_quadrature: Callable[[float], Float[Tensor, "row"]]
@@ -91,8 +88,8 @@ class Case:
             for index in (problem.source, problem.target)
         )
         every = w.repeat(len(problem.source))
-        rows = Rows(Field(metric.at_rows, every), every, *ends)
-        return cls(in_jax(metric), by_grid, by_quadrature, rows, *truth(rows))
+        rows = Rows(Field(metric.at_rows, every), in_jax(metric), every, *ends)
+        return cls(by_grid, by_quadrature, rows, *truth(rows))
 
     def error(self, v0: Float[Tensor, "part"], share: int = 1) -> float:
         """Largest miss of the ends to which first velocities lead, one row in so many (chart)."""
@@ -107,7 +104,7 @@ class Entry:
     solver: str
     note: str
     """Names."""
-    ladder: tuple[float, ...]  # settings, loosest first; none if it cannot be run
+    ladder: tuple[float, ...]  # settings, loosest first
     solve: Callable[[float], Float[Tensor, "part"]]
     """Solver from a setting to the first velocities of the rows."""
     share: int = 1  # one row in so many is solved, and seconds are multiplied by it
@@ -121,15 +118,14 @@ class Entry:
         for setting in self.ladder:
             try:
                 answer = self.solve(setting)
-            except (AssertionError, MemoryError, RuntimeError) as failure:  # of a package of others
+            except FAILURES as failure:
                 reason = (str(failure).splitlines() or [type(failure).__name__])[0]
                 return replace(self, note=f"failed: {reason}")
             reached = case.error(answer, self.share)
             if reached <= error:
                 return replace(self, setting=setting, error=reached)
             least = min(least, reached)
-        failed = f"no setting suffices: best error {least:.1e}"
-        return replace(self, note=failed) if self.ladder else self
+        return replace(self, note=f"no setting suffices: best error {least:.1e}")
 
     def timed(self) -> "Entry":
         """The entry with one more counted call."""
@@ -141,41 +137,16 @@ class Entry:
         return replace(self, seconds=(*self.seconds, seconds))
 
 
-def shots(
-    make: Callable[[], Integrator], rows: Rows, error: float, tolerance: float
-) -> Float[Tensor, "row"]:
-    """First velocities of all rows by a peer, made when it is called: packages may be absent."""
-    return shoot(make(), rows, tolerance, error)
-
-
-def lacking(packages: tuple[str, ...], place: torch.device) -> str:
-    """Packages or formats that a peer lacks on a device; empty: none."""
-    absent = [package for package in packages if find_spec(package) is None]
-    if absent:
-        return f"not installed: {', '.join(absent)}"
-    if "jax" in packages:
-        import jax  # noqa: PLC0415 - optional
-
-        try:
-            jax.devices(place.type)
-        except RuntimeError:
-            return f"jax does not find {place.type}"
-    return ""
-
-
 def entries_of(case: Case, error: float) -> list[Entry]:
     """Every solver; the first is what others are compared with."""
-    place = case.rows.start.device
     entries = [
         Entry("geonode", "grid", (NODES,), case.by_grid),
         Entry("geonode", "quadrature between levels", GAUSS_NODES, case.by_quadrature),
     ]
-    for name, (packages, make) in PEERS.items():
-        lacks = lacking(packages, place)
-        note, ladder = (lacks, ()) if lacks else ("dopri5, exact Newton", TOLERANCES)
-        made = cache(partial(make, case.symbol))
-        entries.append(Entry(name, note, ladder, partial(shots, made, case.rows, error)))
-    if place.type == "cpu":
+    for name, integrate in PEERS.items():
+        by_peer = partial(shoot, integrate, case.rows, error)
+        entries.append(Entry(name, "dopri5, exact Newton", TOLERANCES, by_peer))
+    if case.rows.start.is_cpu:
         some = case.rows[torch.arange(0, len(case.velocity), SCIPY_SHARE)]
         entries.append(
             Entry(

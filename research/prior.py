@@ -8,10 +8,10 @@ import numpy as np
 import torch
 import typer
 
-from geonode.compute.device import Device, resolve
+from geonode.compute.device import resolve
 from geonode.config import PrecisionParameters
 from geonode.machine import usable_cores
-from geonode.posterior.prior import PROBABILITIES, Prior, packaged_prior
+from geonode.posterior.prior import packaged_prior
 from geonode.progress import bar
 from geonode.terminal import OneLineCommand
 from research.rule_learning import LearningParameters, learn_rule
@@ -50,28 +50,23 @@ def main(
     """
     where = resolve(device, PrecisionParameters(training="float32", geometry="auto"))
     parameters = LearningParameters(seed, networks, width, steps)
-    prior = _learned(parameters, where) if learn else packaged_prior()
-    provenance = prior.provenance | {"calibration_levels": str(levels)}
+    prior = packaged_prior()
+    if learn:
+        with bar("learning weights", steps) as report:
+            rule, history = learn_rule(parameters, where.place, report)
+        recent = float(np.mean(history[-100:]))
+        typer.echo(f"error of the last series: {np.exp(recent):.3f} of that before learning")
+        provenance = {
+            "command": "make prior",
+            "learned_on": "simulated series alone",
+            **{name: str(value) for name, value in asdict(parameters).items()},
+            "device": str(where.describe()["name"]),
+        }
+        prior = replace(prior, rule=rule.to(torch.device("cpu")), provenance=provenance)
     with bar("calibrating", len(LEVELS) * levels) as report:
         found = calibrated(prior, levels, seed + 1000, report, usable_cores())
+    provenance = prior.provenance | {"calibration_levels": str(levels)}
     replace(found, provenance=provenance).write(out)
-
-
-def _learned(parameters: LearningParameters, device: Device) -> Prior:
-    """Prior with a new rule, not yet calibrated."""
-    with bar("learning weights", parameters.steps) as report:
-        rule, history = learn_rule(parameters, device.place, report)
-    recent = float(np.mean(history[-100:]))
-    typer.echo(f"error of the last series: {np.exp(recent):.3f} of that before learning")
-    provenance = {
-        "command": "make prior",
-        "learned_on": "simulated series alone",
-        **{name: str(value) for name, value in asdict(parameters).items()},
-        "device": str(device.describe()["name"]),
-    }
-    counts = np.array([float(number - 1) for number in LEVELS])
-    widths, masses = np.ones((len(counts), 2, len(PROBABILITIES))), np.ones((len(counts), 2))
-    return Prior(rule.to(torch.device("cpu")), counts, widths, masses, provenance)
 
 
 if __name__ == "__main__":

@@ -23,26 +23,23 @@ from typing import Annotated, Any
 import altair as alt
 import numpy as np
 import pandas as pd
-import torch
 import typer
 
 from geonode.compute.device import resolve
 from geonode.evaluation.evaluate import PUBLISHED, by_model
-from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.solved import read_features
 from geonode.learning.path_decoder import PathDecoders
 from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.prediction.model import SpectralModel
 from geonode.report.kit import Figure, level_colours, marks
-from geonode.storage.document import write_json
-from research.published_method import MetricModule, SequentialSolver, published_calls
-from stages.paths import DATA, GEODESICS, METRIC, METRICS, PARAMETERS, PIPELINE, RECORDS
+from geonode.storage.document import read_json, write_json
+from research.published_method import published_calls
+from stages.paths import DATA, GEODESICS, METRICS, PARAMETERS, PIPELINE, RECORDS
 
 DAYS = 18
 """Of the publication, for six levels, 601 wavelengths and one member."""
 
 STAGES = [stage for stage in PIPELINE if stage != "calibrate"]  # which the publication lacks
-WALKS = 5  # geodesics by the sequential method
 SIZES = (1, 4, 16)  # members of the ensembles whose scores are compared
 
 Numbers = Annotated[list[int], typer.Option(min=1, help="May be repeated.")]
@@ -64,7 +61,7 @@ def main(
     """Run every number of members, and one member of every number of levels and wavelengths."""
     out.mkdir(parents=True, exist_ok=True)
     file, began = out / "published.json", time.perf_counter()
-    found: list[dict[str, Any]] = _read(file)["runs"] if file.exists() else []
+    found: list[dict[str, Any]] = read_json(file)["runs"] if file.exists() else []
     wanted = [(count, levels[0], wavelengths[0]) for count in members]
     wanted += [(members[0], count, wavelengths[0]) for count in levels[1:]]
     wanted += [(members[0], levels[0], count) for count in wavelengths[1:]]
@@ -103,13 +100,6 @@ def _growth(runs: pd.DataFrame) -> Figure:
     return Figure("growth", "seconds over work", chart)
 
 
-def _stage(name: str, folder: Path) -> None:
-    paths = [str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-m", f"stages.{name}"]
-    subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
-
-
 def _run(shape: tuple[int, int, int], device: str, method: str) -> dict[str, Any]:
     """Seconds, memory and scores of one run."""
     members, levels, wavelengths = shape
@@ -122,16 +112,20 @@ def _run(shape: tuple[int, int, int], device: str, method: str) -> dict[str, Any
     if levels != len(content["generate"]["concentrations"]):
         content["generate"]["concentrations"] = np.linspace(0, 60, levels).tolist()
     content["generate"]["wavelengths"]["step"] = 600 / (wavelengths - 1)
+    paths = [str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / PARAMETERS).write_text(json.dumps(content))
         for stage in STAGES:
-            _stage(stage, folder)
-        records = {stage: _read(folder / RECORDS / f"{stage}.json") for stage in STAGES}
-        scores, solved = (_read(folder / METRICS / f"{n}.json") for n in ("validate", "geodesics"))
-        call, spread = _seconds_per_call(folder), _spread(folder, members)
+            command, out = [sys.executable, "-m", f"stages.{stage}"], subprocess.DEVNULL
+            subprocess.run(command, cwd=folder, env=environment, check=True, stdout=out)
+        records = {stage: read_json(folder / RECORDS / f"{stage}.json") for stage in STAGES}
+        scores = read_json(folder / METRICS / "validate.json")
+        solved = read_json(folder / METRICS / "geodesics.json")
+        spread = _spread(folder, members)
     seconds = sum(record["seconds"] for record in records.values())
-    calls = published_calls(levels * (levels - 1), wavelengths, models=levels * members)
+    calls = published_calls(levels * (levels - 1), wavelengths, levels * members)
     work = calls / published_calls()  # in units of the publication's
     peaks = {
         key: max(r[key] or 0 for r in records.values()) for key in ("peak_mb", "device_peak_mb")
@@ -142,25 +136,10 @@ def _run(shape: tuple[int, int, int], device: str, method: str) -> dict[str, Any
         "stages": {stage: record["seconds"] for stage, record in records.items()},
         **peaks,
         "ratio_to_published_days": DAYS * 86400 * work / seconds,
-        "ratio_to_sequential": call * calls / seconds,
         **{score: scores[score] for score in ("pooled_r2", "q2", "rmse")},
         "geodesics": {key: solved[key] for key in ("geodesics", "unconverged", "evaluations")},
         "spread": spread,
     }
-
-
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def _seconds_per_call(folder: Path) -> float:
-    """Median seconds of a metric-network call of the sequential method, on the CPU."""
-    metric, found = LearnedMetrics.read(folder / METRIC).metric(torch.device("cpu")), []
-    for walk in range(WALKS):
-        solver, start = SequentialSolver(MetricModule(metric, 0)), time.perf_counter()
-        solver.solve(-1.0, 1.0, walk / WALKS)
-        found.append((time.perf_counter() - start) / solver.calls)
-    return float(np.median(found))
 
 
 def _spread(folder: Path, members: int) -> dict[str, dict[str, list[float]]]:

@@ -45,12 +45,8 @@ def responses(
 
     Concentrations are at most 1; every law has its share.
     """
-    series = len(concentrations)
-    each = torch.arange(series, device=draws.device)
-    places = tuple(shares.get(name, 0.0) for name in SHARES)
-    found = [
-        _all_laws(draws, concentrations)[each, draws.choice(places, series)] for _ in range(count)
-    ]
+    of_laws = tuple(shares.get(name, 0.0) for name in SHARES)
+    found = [draws.one_of(_all_laws(draws, concentrations), of_laws) for _ in range(count)]
     return torch.stack(found, dim=1)
 
 
@@ -63,7 +59,7 @@ def smooth_functions(
     and length, as the spectra of one chemistry do.
     """
     series, levels = concentrations.shape
-    lowest = _lowest(concentrations)
+    lowest = lowest_of(concentrations)
     share = draws.uniform(series, 1)
     scale = torch.exp(torch.log(lowest / 3) * (1 - share) + log(3.0) * share)
     linear, asinh = draws.chance(0.3, series, 1), draws.chance(0.7, series, 1)
@@ -93,7 +89,7 @@ def smooth_functions(
     return found / found.abs().amax((1, 2), keepdim=True)
 
 
-def _lowest(concentrations: Tensor) -> Tensor:
+def lowest_of(concentrations: Tensor) -> Tensor:
     """Lowest positive level of every series."""
     return torch.where(concentrations > 0, concentrations, torch.inf).amin(1, keepdim=True)
 
@@ -101,7 +97,7 @@ def _lowest(concentrations: Tensor) -> Tensor:
 def _all_laws(draws: Draws, c: Tensor) -> Float[Tensor, "series law level"]:
     """Every law once, in the order of `SHARES`."""
     series = len(c)
-    lowest = _lowest(c)
+    lowest = lowest_of(c)
 
     def constant(wide: float, low: float, high: float) -> Tensor:
         """Constant of a law: in a share of the series above the lowest level, else near 1."""

@@ -68,8 +68,7 @@ class MiddleFold:
     learned: LearnedMetrics
     series: Series
     device: Device
-    parameters: DecodersParameters
-    wavelengths: int  # number of wavelengths, at most
+    block: DecodersParameters  # of the decoder, and the number of wavelengths, at most
 
     @cached_property
     def features(self) -> Float[np.ndarray, "member fold pair wavelength feature"]:
@@ -90,17 +89,12 @@ class MiddleFold:
     @property
     def chosen(self) -> Int[np.ndarray, "training"]:
         """Indices of the wavelengths."""
-        return training_wavelengths(len(self.series.axis), self.wavelengths)
+        return training_wavelengths(len(self.series.axis), self.block.wavelengths)
 
     @property
     def stored(self) -> PathFeatures:
         """Features of the pipeline: of one member, this fold and the wavelengths."""
         return self.features[:1, [self.middle]][..., self.chosen, :]
-
-    @property
-    def block(self) -> DecodersParameters:
-        """Parameters of the decoder."""
-        return self.parameters.model_copy(update={"wavelengths": len(self.chosen)})
 
     @cached_property
     def rows(self) -> list[tuple[int, int]]:
@@ -183,7 +177,8 @@ def main(
     with consistent_artifacts(SPECTRA, METRIC):
         series, learned = read_series(SPECTRA), LearnedMetrics.read(METRIC)
     records = {name: Record.read(RECORDS / f"{name}.json") for name in PIPELINE}
-    fold = MiddleFold(learned, series, device, parameters.decoders, wavelengths)
+    block = parameters.decoders.model_copy(update={"wavelengths": wavelengths})
+    fold = MiddleFold(learned, series, device, block)
     with bar("timing the sequential method", len(fold.rows)) as report:
         walked, call = fold.walk(report)
     calls, seconds = published_calls(), sum(record.seconds for record in records.values())

@@ -45,9 +45,9 @@ def simulate_mixtures(draws: Draws, substances: int, samples: int, unknowns: int
     """Simulate a calibration of one or more substances, and unknowns."""
     kind = int(draws.choice(DESIGNS, 1))
     nominal = _designed(draws, kind, substances, samples, unknowns)
-    preparation = _perhaps(draws, 0.7, 5e-4, 0.02)
+    preparation = draws.perhaps(0.7, 1, low=5e-4, high=0.02)
     true = nominal * torch.exp(preparation * draws.normal(*nominal.shape))
-    signal = _signal(draws, true, harder=_is(draws, 0.5))
+    signal = _signal(draws, true, harder=bool(draws.chance(0.5, 1)))
     signal = _recorded(draws, signal / signal[:samples].abs().max(), natural=kind == 3)
     amounts = nominal * draws.log_uniform(substances, low=1e-2, high=1e2)
     both = amounts.numpy(), signal.numpy()
@@ -82,22 +82,22 @@ def _signal(draws: Draws, true: Tensor, *, harder: bool) -> Float[Tensor, "mixtu
     substances, active = true.shape[1], true.clone()
     bent = draws.chance(0.6 if harder else 0.2, substances)
     active[:, bent] = responses(draws, true.T, 1, BENDING)[:, 0].T[:, bent]
-    if _is(draws, 0.5 if harder else 0.15):  # competition for sites
+    if draws.chance(0.5 if harder else 0.15, 1):  # competition for sites
         strength = draws.log_uniform(substances, low=0.3, high=6.0 if harder else 1.5)
         active = active * (1 + strength) / (1 + active @ strength)[:, None]
     pure = random_bands(draws, 1, substances + 1, WAVELENGTHS)[0]
     pure = pure / pure.amax(1, keepdim=True)
-    if _is(draws, 0.4):  # strong overlap
+    if draws.chance(0.4, 1):  # strong overlap
         pure = pure + draws.uniform(1, low=0.25, high=2.0) * pure[0]
     bound = torch.zeros_like(true[:, :1])
-    if substances > 1 and _is(draws, 0.5 if harder else 0.15):  # complex of the first two
+    if substances > 1 and draws.chance(0.5 if harder else 0.15, 1):  # complex of the first two
         both = active[:, :2]
         total = both.sum(1) + draws.log_uniform(1, low=0.05 if harder else 0.5, high=5.0)
         bound = (total - torch.sqrt((total**2 - 4 * both.prod(1)).clamp(min=0)))[:, None] / 2
         active = torch.cat([both - bound, active[:, 2:]], dim=1)
     parts = torch.cat([active, bound], dim=1) * torch.exp(0.5 * draws.normal(substances + 1))
     shift = torch.zeros_like(true[:, 0])
-    if _is(draws, 0.4 if harder else 0.1):
+    if draws.chance(0.4 if harder else 0.1, 1):
         shift = torch.tanh(true @ draws.normal(substances)) * (0.05 if harder else 0.015)
     place = torch.arange(WAVELENGTHS) - shift[:, None] * WAVELENGTHS
     below = place.floor().clamp(0, WAVELENGTHS - 2).long()
@@ -120,7 +120,7 @@ def _signal(draws: Draws, true: Tensor, *, harder: bool) -> Float[Tensor, "mixtu
 def _recorded(draws: Draws, signal: Tensor, *, natural: bool) -> Tensor:
     """Signal with other matter, gain, offset, slope and noise."""
     mixtures, spread = len(signal), signal.std(0).mean()
-    if natural or _is(draws, 0.35):
+    if natural or draws.chance(0.35, 1):
         kinds = 2 + int(draws.uniform(1) * (7 if natural else 3))
         sizes = draws.log_uniform(kinds, 1, low=0.01, high=3.0 if natural else 0.5)
         matter = draws.normal(mixtures, kinds) @ (
@@ -128,18 +128,11 @@ def _recorded(draws: Draws, signal: Tensor, *, natural: bool) -> Tensor:
         )
         signal = signal + spread * matter
     axis = torch.linspace(-1, 1, WAVELENGTHS, dtype=signal.dtype)
-    signal = signal * torch.exp(_perhaps(draws, 0.4, 1e-3, 0.03) * draws.normal(mixtures, 1))
-    signal = signal + _perhaps(draws, 0.4, 5e-4, 0.03) * draws.normal(mixtures, 1)
-    signal = signal + _perhaps(draws, 0.3, 5e-4, 0.02) * draws.normal(mixtures, 1) * axis
+    gain = draws.perhaps(0.4, 1, low=1e-3, high=0.03) * draws.normal(mixtures, 1)
+    signal = signal * torch.exp(gain)
+    signal = signal + draws.perhaps(0.4, 1, low=5e-4, high=0.03) * draws.normal(mixtures, 1)
+    slope = draws.perhaps(0.3, 1, low=5e-4, high=0.02) * draws.normal(mixtures, 1)
+    signal = signal + slope * axis
     noise = spread * draws.log_uniform(1, low=1e-4 if natural else 1e-3, high=0.05)
     noise = noise * torch.exp(draws.normal(WAVELENGTHS) * draws.chance(0.3, 1))
     return signal + noise * draws.normal(mixtures, WAVELENGTHS)
-
-
-def _is(draws: Draws, share: float) -> bool:
-    return bool(draws.chance(share, 1))
-
-
-def _perhaps(draws: Draws, share: float, low: float, high: float) -> Tensor:
-    """A log-uniform number in a share of the cases, else zero."""
-    return draws.log_uniform(1, low=low, high=high) * draws.chance(share, 1)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from geonode.posterior.prior import PRIOR_WAVELENGTHS
 from research.draws import Draws
-from research.responses import SHIFTING, responses, smooth_functions
+from research.responses import SHIFTING, lowest_of, responses, smooth_functions
 
 COMPONENTS = 3
 LAWLESS = 0.35  # share of the series whose responses are random smooth functions
@@ -54,12 +54,13 @@ def simulate(
     `errors` is a factor of the largest errors of preparation, of the matrix and of drift. Each of
     the unknowns lies anywhere between two neighbouring levels, all pairs with equal chances.
     """
-    given = _with_unknowns(draws, designs(draws, series, levels), unknowns)
+    known = designs(draws, series, levels)
+    below = (draws.uniform(series, unknowns) * (levels - 1)).long()
+    low, high = known.gather(1, below), known.gather(1, below + 1)
+    given = torch.cat([known, low + (high - low) * draws.uniform(series, unknowns)], dim=1)
     nominal, order = given.sort(dim=1)
     place = order.argsort(dim=1)  # of the levels, then the unknowns
-    error = draws.log_uniform(series, 1, low=2e-3, high=0.08 * errors) * draws.chance(
-        0.7, series, 1
-    )
+    error = draws.perhaps(0.7, series, 1, low=2e-3, high=0.08 * errors)
     error = error * (order < levels)  # unknowns are not prepared
     true = nominal * torch.exp(error * draws.normal(series, levels + unknowns))
     signal = _with_filter(draws, _mixture(draws, true, wavelengths), true)
@@ -69,14 +70,6 @@ def simulate(
     signal = signal + background * draws.chance(0.5, series, 1, 1)
     spectra = _recorded(draws, _saturated(draws, signal), errors, place[:, :levels])
     return SimulatedSeries(given, spectra.take_along_dim(place[..., None], dim=1))
-
-
-def _with_unknowns(draws: Draws, levels: Tensor, unknowns: int) -> Tensor:
-    """Levels, and unknowns between neighbours."""
-    size = len(levels), unknowns
-    below = (draws.uniform(*size) * (levels.shape[1] - 1)).long()
-    low, high = levels.gather(1, below), levels.gather(1, below + 1)
-    return torch.cat([levels, low + (high - low) * draws.uniform(*size)], dim=1)
 
 
 def designs(draws: Draws, series: int, levels: int) -> Float[Tensor, "series level"]:
@@ -101,19 +94,12 @@ def designs(draws: Draws, series: int, levels: int) -> Float[Tensor, "series lev
         "irregular": torch.where(blank, irregular - irregular[:, :1], irregular),
     }
     every = torch.stack([kinds[name].expand(series, -1) for name in DESIGNS], dim=1)
-    chosen = every[
-        torch.arange(series, device=draws.device), draws.choice(tuple(DESIGNS.values()), series)
-    ]
-    return _narrowed(chosen)
-
-
-def _narrowed(levels: Tensor) -> Tensor:
-    """Levels scaled to a highest one of 1, over at most `WIDEST` on a logarithmic scale."""
-    highest = levels.amax(1, keepdim=True)
-    lowest = torch.where(levels > 0, levels, torch.inf).amin(1, keepdim=True)
-    span = torch.log(highest / lowest)
-    power = (torch.log(torch.tensor(WIDEST, dtype=levels.dtype)) / span).clamp(max=1)
-    return torch.where(levels > 0, (levels / highest) ** power, 0.0)
+    found = draws.one_of(every, tuple(DESIGNS.values()))
+    highest = found.amax(1, keepdim=True)
+    # Scaled to a highest level of 1, over at most `WIDEST` on a logarithmic scale.
+    span = torch.log(highest / lowest_of(found))
+    power = (torch.log(torch.tensor(WIDEST, dtype=found.dtype)) / span).clamp(max=1)
+    return torch.where(found > 0, (found / highest) ** power, 0.0)
 
 
 def _mixture(draws: Draws, true: Tensor, wavelengths: int) -> Tensor:
@@ -125,8 +111,7 @@ def _mixture(draws: Draws, true: Tensor, wavelengths: int) -> Tensor:
         smooth_functions(draws, true, COMPONENTS),
         responses(draws, true, COMPONENTS),
     )
-    strength = draws.log_uniform(series, COMPONENTS, 1, low=0.03, high=1.0)
-    strength = strength * draws.chance(0.55, series, COMPONENTS, 1)
+    strength = draws.perhaps(0.55, series, COMPONENTS, 1, low=0.03, high=1.0)
     strength[:, 0] = 1
     sign = torch.where(draws.chance(0.25, series, COMPONENTS, 1), -1.0, 1.0)
     amounts = amounts * strength * sign
@@ -197,8 +182,7 @@ def _recorded(draws: Draws, signal: Tensor, errors: float, levels: Tensor) -> Te
     axis = 2 * _axis(draws, wavelengths) - 1
 
     def size(low: float, high: float, share: float) -> Tensor:
-        largest = draws.log_uniform(series, 1, 1, low=low, high=errors * high)
-        return largest * draws.chance(share, series, 1, 1)
+        return draws.perhaps(share, series, 1, 1, low=low, high=errors * high)
 
     def of_levels() -> Tensor:
         return draws.normal(series, samples, 1)

@@ -28,7 +28,7 @@ from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import COVERAGE, PROBABILITIES, Prior
 from geonode.progress import Progress, silent
 from geonode.spectra.chart import Chart
-from geonode.spectra.series import Series
+from geonode.spectra.series import LABELS, Series
 from research.draws import Draws
 from research.simulated_series import simulate
 
@@ -40,10 +40,6 @@ ERRORS = (1.0, 2.0)
 
 BATCH = 60
 """Left-out levels of a batch of series."""
-
-LABELS = dict.fromkeys(("signal", "axis"), "simulated") | dict.fromkeys(
-    ("signal_unit", "axis_unit", "concentration_unit"), "1"
-)
 
 
 class Batch(NamedTuple):
@@ -59,9 +55,9 @@ class Batch(NamedTuple):
         """The series, each on a linear chart."""
         draws = Draws.of(self.seed, torch.device("cpu"))
         found = simulate(draws, self.series, self.levels, errors=self.errors)
-        axis = np.arange(found.spectra.shape[2], dtype=np.float64)
+        axis, labels = np.arange(float(found.spectra.shape[2])), dict.fromkeys(LABELS, "1")
         return [
-            Series.of_levels(levels, axis, spectra, Chart.of("linear", None, levels), LABELS)
+            Series.of_levels(levels, axis, spectra, Chart.of("linear", None, levels), labels)
             for levels, spectra in zip(*(part.numpy() for part in found), strict=True)
         ]
 

@@ -26,13 +26,12 @@ from geonode.estimation.maps import Maps
 from geonode.learning.folds import leave_one_out
 from geonode.learning.posterior_decoder import PosteriorDecoders
 from geonode.posterior.prior import packaged_prior
-from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series, read_series
 from geonode.storage.record import Record
 from research.draws import Draws
 from research.simulated_series import simulate
 from stages.paths import PIPELINE, RECORDS, SPECTRA
-from stages.performance.timing import Quartiles, time_calls
+from stages.performance.timing import time_calls
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -61,19 +60,11 @@ COMPARED = 4096
 LEVELS, TARGETS = 10, (1, 32, 512)
 
 
-def seconds_of(command: list[str]) -> float:
-    """Seconds of a command of exit status 0, or 1, which is a misfit."""
-    start = time.perf_counter()
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if run.returncode not in (0, 1):
-        raise typer.BadParameter(f"{' '.join(command)} failed: {run.stderr.strip()}")
-    return time.perf_counter() - start
-
-
-def table_of(levels: np.ndarray, spectra: np.ndarray, path: Path) -> None:
-    """Write spectra as columns."""
-    axis = pd.Index(np.linspace(200, 800, spectra.shape[1]), name="wavelength_nm")
-    pd.DataFrame(spectra.T, axis, levels).to_csv(path, float_format="%.6g")
+def run(command: list[str]) -> None:
+    """Run a command of exit status 0, or 1, which is a misfit."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise typer.BadParameter(f"{' '.join(command)} failed: {done.stderr.strip()}")
 
 
 @app.command()
@@ -89,12 +80,12 @@ def commands(turns: Turns = 5) -> None:
             draws = Draws.of(SEED + number, torch.device("cpu"))
             found = simulate(draws, 1, 4 + number % 12, len(AXIS))
             levels, spectra = (part[0].numpy() for part in found)
-            table_of(60 * levels, spectra, Path(folder) / "series" / f"{number}.csv")
+            table = pd.DataFrame(spectra.T, pd.Index(AXIS, name="wavelength_nm"), 60 * levels)
+            table.to_csv(f"{folder}/series/{number}.csv", float_format="%.6g")
         for name, command in COMMANDS.items():
             placed = command.replace("PAGE", f"{folder}/page").replace("SERIES", f"{folder}/series")
-            seconds_of(placed.split())  # compiles, fills caches
-            seconds = [seconds_of(placed.split()) for _ in range(turns)]
-            typer.echo(f"{name}: {Quartiles.of(seconds)} s")
+            seconds = time_calls(partial(run, placed.split()), turns, lambda: None)
+            typer.echo(f"{name}: {seconds} s")
     for stage in PIPELINE:
         record = Record.read(RECORDS / f"{stage}.json")
         imports, start = record.imports or 0.0, record.device_start or 0.0
@@ -183,9 +174,7 @@ def posterior(device: Where = "auto", turns: Turns = 5) -> None:
     signal = NOISE["others"] * random.normal(size=(LEVELS, len(axis)))
     for centre, width, half in random.uniform((420, 20, 5), (980, 90, 80), (4, 3)):
         signal += (levels / (levels + half))[:, None] * np.exp(-(((axis - centre) / width) ** 2))
-    names = ("signal", "signal_unit", "axis", "axis_unit", "concentration_unit")
-    chart = Chart.of("linear", None, levels)
-    series = Series.of_levels(levels, axis, signal, chart, dict.fromkeys(names, "1"))
+    series = Series.of_rows(levels, signal, axis, LEVELS)
     *folds, whole = leave_one_out(LEVELS)
     here = PosteriorDecoders(packaged_prior(chosen.reference))
     for count in TARGETS:

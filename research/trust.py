@@ -22,6 +22,7 @@ import pandas as pd
 import torch
 import typer
 from sklearn.cross_decomposition import PLSRegression
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
 from geonode.calibration.fit import Calibration
 from geonode.calibration.intervals import are_covered, is_determined
@@ -41,7 +42,7 @@ from research.mixture_classes import CLASSES
 from research.mixture_classes import simulate as simulate_class
 from research.simulated_mixtures import simulate_mixtures
 from research.simulated_series import simulate
-from research.simulated_sets import BATCH, LEVELS, Batch, batches_of, left_out
+from research.simulated_sets import LEVELS, Batch, batches_of, left_out
 from stages.paths import PARAMETERS
 
 Job = TypeVar("Job")
@@ -53,21 +54,41 @@ def rows_of(
     words: str,
     work: Callable[[Job, Progress], list[dict[str, Any]]],
     jobs: Sequence[Job],
-    steps: int | None = None,
+    device: str = "cpu",
 ) -> pd.DataFrame:
-    """Rows that a function of a module gives for every job, on all cores.
+    """Rows that a function of a module gives for every job, on all cores, of a kind of device.
 
-    The bar with these words has a step for every job, if nothing else is given.
+    The bar with these words has a step for every job.
     """
     rows: list[dict[str, Any]] = []
-    with bar(words, len(jobs) if steps is None else steps) as report:
-        for _, found in finished(work, jobs, processes_for(len(jobs), "cpu"), report):
+    with bar(words, len(jobs)) as report:
+        for _, found in finished(work, jobs, processes_for(len(jobs), device), silent):
             rows += found
+            report(1)
     return pd.DataFrame(rows)
 
 
 UNKNOWNS = 20
 """Of every simulated mixture or series."""
+
+
+class Trial(NamedTuple):
+    """Samples to calibrate with, and unknowns whose amounts are known here."""
+
+    facts: dict[str, Any]  # columns of all rows of the trial
+    amounts: np.ndarray
+    spectra: np.ndarray
+    """Amounts and spectra of the samples."""
+    true: np.ndarray
+    unknowns: np.ndarray
+    """Amounts and spectra of the unknowns."""
+
+    @classmethod
+    def without(
+        cls, facts: dict[str, Any], amounts: np.ndarray, spectra: np.ndarray, out: np.ndarray
+    ) -> "Trial":
+        """All of some samples but those that are true in a mask, which are the unknowns."""
+        return cls(facts, amounts[~out], spectra[~out], amounts[out], spectra[out])
 
 
 @app.command()
@@ -77,15 +98,15 @@ def simulated(
 ) -> None:
     """Shares of simulated levels within sets of a level, and of spectra in 90% intervals."""
     batches = batches_of(packaged_prior(), LEVELS, levels, seed)
-    table = rows_of("leaving levels out", held, batches, len(batches) * BATCH)
+    table = rows_of("leaving levels out", held, batches)
     shares = table.groupby(["levels", "inside"]).agg("mean").unstack()
     typer.echo(shares.round(3).to_string())
     typer.echo(f"{len(table)} levels")
 
 
-def held(batch: Batch, report: Progress = silent) -> list[dict[str, Any]]:
+def held(batch: Batch, _: Progress) -> list[dict[str, Any]]:
     """Whether every level of a batch is in its sets, and the share of its spectrum in intervals."""
-    found = left_out(batch, report)
+    found = left_out(batch)
     inside = np.array([one.inside for one in found])
     masses = batch.prior.mass_of_sets(batch.levels - 1, inside)
     widths = batch.prior.intervals(batch.levels - 1, inside)[:, PROBABILITIES.index(0.9)]
@@ -107,8 +128,9 @@ def choices(
     """Errors and intervals of simulated levels, left out before anything is calibrated."""
     # The longest first, so that no core waits for one of them at the end.
     batches = batches_of(packaged_prior(), LEVELS[1:-1], levels, seed)[::-1]
-    words, steps = "calibrating without levels", len(batches) * BATCH
-    show_nested(rows_of(words, without_simulated, batches, steps))
+    named = [(f"{b.seed} {place}", one) for b in batches for place, one in enumerate(b.simulated())]
+    work = [trial for name, one in named for trial in without_levels(name, one)]
+    show_nested(rows_of("calibrating without levels", calibrated, work))
 
 
 @app.command()
@@ -117,9 +139,16 @@ def unknowns(
     seed: Annotated[int, typer.Option(help="Seed; 1000 made the package.")] = 62_000,
 ) -> None:
     """Errors and intervals of new unknowns between the levels of simulated series."""
-    batches = batches_of(packaged_prior(), LEVELS[:-1], levels, seed)[::-1]
-    steps = sum(batch.series for batch in batches)
-    show_nested(rows_of("calibrating", of_unknowns, batches, steps))
+    work = []
+    for batch in batches_of(packaged_prior(), LEVELS[:-1], levels, seed)[::-1]:
+        draws, size = Draws.of(batch.seed, torch.device("cpu")), (batch.series, batch.levels)
+        found = simulate(draws, *size, errors=batch.errors, unknowns=UNKNOWNS)
+        for place, (amounts, spectra) in enumerate(zip(*map(np.asarray, found), strict=True)):
+            facts = {"series": f"{batch.seed} {place}", "levels": batch.levels, "inside": True}
+            facts["span"] = float(np.ptp(amounts))
+            out = np.arange(len(amounts)) >= batch.levels
+            work.append(Trial.without(facts, amounts, spectra, out))
+    show_nested(rows_of("calibrating", calibrated, work))
 
 
 @app.command()
@@ -128,54 +157,41 @@ def series(
     most: Annotated[int, typer.Option(help="Largest number of levels; the smallest is 5.")] = 16,
 ) -> None:
     """Errors and intervals of measured levels, left out before anything is calibrated."""
-    common, work = read_parameters(PARAMETERS).spectra, []
-    for folder in folders:
-        for name, own in parameters_of_folder(folder, common).items():
-            one = read_series_csv(own)
-            if 5 <= len(one.concentrations) <= most:
-                work.append((name, one))
-    work.sort(key=lambda one: -len(one[1].concentrations))
-    steps = sum(len(one.concentrations) for _, one in work)
-    show_nested(rows_of("calibrating without levels", without_each, work, steps), by_series=True)
+    named = [one for folder in folders for one in measured(folder).items()]
+    named.sort(key=lambda one: -len(one[1].concentrations))
+    work = [
+        trial
+        for name, one in named
+        if 5 <= len(one.concentrations) <= most
+        for trial in without_levels(name, one)
+    ]
+    show_nested(rows_of("calibrating without levels", calibrated, work), by_series=True)
 
 
-def without_simulated(batch: Batch, report: Progress = silent) -> list[dict[str, Any]]:
-    """Rows of `without_each` of all series of a batch."""
-    each = [(f"{batch.seed} {place}", one) for place, one in enumerate(batch.simulated())]
-    return [row for one in each for row in without_each(one, report)]
+def measured(folder: Path) -> dict[str, Series]:
+    """Series of a folder by name, read as the parameters of the project say."""
+    files = parameters_of_folder(folder, read_parameters(PARAMETERS).spectra)
+    return {name: read_series_csv(own) for name, own in files.items()}
 
 
-def without_each(named: tuple[str, Series], report: Progress = silent) -> list[dict[str, Any]]:
-    """Errors over the range by what is calibrated without each level, and coverage of sets."""
-    name, series = named
-    levels, spectra, rows = series.concentrations, series.signal, []
-    for fold in leave_one_out(len(levels))[:-1]:
-        kept, out = fold.training, [fold.index]
-        found = Calibration.fit(spectra[kept], levels[kept])
-        facts = {"series": name, "levels": len(levels), "inside": fold.is_inside(fold.index)}
-        rows += estimated(found, levels[out], spectra[out], float(np.ptp(levels)), facts)
-        report(1)
-    return rows
+def without_levels(name: str, series: Series) -> list[Trial]:
+    """A trial for every level of a series, which is its unknown."""
+    levels = series.concentrations
+    facts = {"series": name, "levels": len(levels), "span": float(np.ptp(levels))}
+    return [
+        Trial.without(
+            facts | {"inside": fold.is_inside(fold.index)},
+            levels,
+            series.signal,
+            np.arange(len(levels)) == fold.index,
+        )
+        for fold in leave_one_out(len(levels))[:-1]
+    ]
 
 
-def of_unknowns(batch: Batch, report: Progress = silent) -> list[dict[str, Any]]:
-    """Errors of new unknowns of all series of a batch, and coverage of sets."""
-    draws, rows = Draws.of(batch.seed, torch.device("cpu")), []
-    simulated = simulate(draws, batch.series, batch.levels, errors=batch.errors, unknowns=UNKNOWNS)
-    each = zip(*(part.numpy() for part in simulated), strict=True)
-    for place, (levels, spectra) in enumerate(each):
-        known, new = slice(batch.levels), slice(batch.levels, None)
-        found = Calibration.fit(spectra[known], levels[known])
-        facts = {"series": f"{batch.seed} {place}", "levels": batch.levels, "inside": True}
-        rows += estimated(found, levels[new], spectra[new], float(np.ptp(levels)), facts)
-        report(1)
-    return rows
-
-
-def estimated(
-    found: Calibration, levels: np.ndarray, spectra: np.ndarray, span: float, facts: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """Rows of errors, relative to a span, and of coverage, for spectra not calibrated with."""
+def calibrated(trial: Trial, _: Progress) -> list[dict[str, Any]]:
+    """Rows of errors, relative to the span of a series, and of coverage."""
+    found, spectra = Calibration.fit(trial.spectra, trial.amounts), trial.unknowns
     middle, ends = found.estimate(spectra)
     estimates = {key: one.estimates(spectra) for key, one in found.fitted.items()}
     sets = [[(low, high)] for low, high in ends.tolist()]
@@ -186,11 +202,12 @@ def estimated(
     # Nothing calibrates farther beyond the levels, and the combination estimates nothing there.
     low, high = found.concentrations.min(), found.concentrations.max()
     estimates = {key: one.clip(2 * low - high, 2 * high - low) for key, one in estimates.items()}
-    columns = {key: (one - levels) / span for key, one in (estimates | {"auto": middle}).items()}
-    columns["covered"] = are_covered(levels, sets)
+    estimates["auto"] = middle
+    columns = {key: (one - trial.true) / trial.facts["span"] for key, one in estimates.items()}
+    columns["covered"] = are_covered(trial.true, sets)
     columns["determined"] = is_determined(middle, ends, found.concentrations)
-    facts |= {"geonode alone": found.method == "geonode", "no use": found.verdict.chosen is None}
-    return pd.DataFrame(columns).assign(**facts).to_dict("records")
+    facts = {"geonode alone": found.method == "geonode", "no use": found.verdict.chosen is None}
+    return pd.DataFrame(columns).assign(**trial.facts, **facts).to_dict("records")
 
 
 def show_nested(table: pd.DataFrame, by_series: bool = False) -> None:
@@ -232,7 +249,7 @@ def samples(
     parts: Annotated[int, typer.Option(help="Most parts, left out in turn.")] = 10,
 ) -> None:
     """RMSEP over that of PLS of 1 to 20 components, and coverage of 90% intervals, by amount."""
-    work = folds_of_samples(folder, each, seed, parts, fewest=1)
+    work = trials_of_samples(folder, each, seed, parts, fewest=1)
     table = rows_of("calibrating samples", estimated_samples, work)
     groups = ["kind", "set", "substance"]
     errors = table.groupby(groups)[["auto", "PLS"]].agg(rms)
@@ -269,9 +286,9 @@ def mixtures(
     only: Annotated[str, typer.Option(help="Class to simulate; all if empty.")] = "",
 ) -> None:
     """RMSEP over that of the better of PLS and PLS2, and coverage of 90% regions."""
-    work = [MixtureFold.of(seed + number) for number in range(count)]
-    work += folds_of_samples(folder, each, seed, parts, fewest=2)
-    work = [fold for fold in work if only in ("", fold.kind)]
+    work = [simulated_mixtures(seed + number) for number in range(count)]
+    work += trials_of_samples(folder, each, seed, parts, fewest=2)
+    work = [trial for trial in work if only in ("", trial.facts["kind"])]
     table = rows_of("calibrating mixtures", estimated_mixtures, work)
     methods = [*NAMES, "combined"]
     errors = table.groupby(["kind", "set", "substance"])[[*methods, *PLAIN]].agg(rms)
@@ -290,7 +307,7 @@ def mixtures(
         f"{whole.quantile(0.9):.3f}, worst {whole.max():.2f}"
     )
     if folder:
-        kinds = [one.kind for one in work if one.number == MEASURED]
+        kinds = [one.facts["kind"] for one in work if one.facts["set"] == MEASURED]
         typer.echo("combined, by substance:")
         typer.echo(whole.loc[[*dict.fromkeys(kinds)], MEASURED].unstack().round(3).to_string())
     typer.echo("90% regions cover, by number of compositions and of substances:")
@@ -303,18 +320,15 @@ def mixtures(
 
 def chosen_pls(spectra: np.ndarray, targets: np.ndarray, folds: np.ndarray) -> PLSRegression:
     """PLS of 1 to 20 components, the number with the smallest errors of folds left out."""
-    squares = []
-    for count in range(1, 1 + max(1, min(20, len(spectra) - 2 - np.bincount(folds).max()))):
-        errors = [
-            PLSRegression(count, scale=False)
-            .fit(spectra[~out], targets[~out])
-            .predict(spectra[out])
-            .reshape(out.sum(), -1)
-            - targets[out].reshape(out.sum(), -1)
-            for out in (folds == fold for fold in range(folds.max() + 1))
-        ]
-        squares.append(np.sum(np.concatenate(errors) ** 2))
-    return PLSRegression(1 + int(np.argmin(squares)), scale=False).fit(spectra, targets)
+    most = max(1, min(20, len(spectra) - 2 - np.bincount(folds).max()))
+
+    def error(count: int) -> float:
+        model, split = PLSRegression(count, scale=False), PredefinedSplit(folds)
+        found = cross_val_predict(model, spectra, targets, cv=split)
+        return float(np.sum((found.reshape(targets.shape) - targets) ** 2))
+
+    count = min(range(1, 1 + most), key=error)
+    return PLSRegression(count, scale=False).fit(spectra, targets)
 
 
 def rms(errors: pd.Series) -> float:
@@ -327,46 +341,21 @@ def geometric_mean(values: pd.Series) -> float:
     return float(np.exp(np.log(values).mean()))
 
 
-class MixtureFold(NamedTuple):
-    """Samples, and unknowns of known amounts."""
-
-    kind: str  # "simulated", a class of these, or the name of the table
-    number: int  # its seed, or `MEASURED`
-    amounts: np.ndarray
-    spectra: np.ndarray
-    """Amounts and spectra of the samples."""
-    true: np.ndarray
-    unknowns: np.ndarray
-    """Amounts and spectra of the unknowns."""
-
-    @classmethod
-    def of(cls, seed: int) -> "MixtureFold":
-        """Simulated calibration of 2 to 5 substances and 10 to 90 samples."""
-        random = np.random.default_rng(seed)
-        substances = int(random.choice([2, 2, 3, 3, 4, 5]))
-        most = 45 if random.random() < 0.75 else 90
-        samples = int(random.integers(max(10, 3 * substances + 2), most))
-        draws = Draws.of(seed, torch.device("cpu"))
-        found = simulate_mixtures(draws, substances, samples, UNKNOWNS)
-        return cls("simulated", seed, *found)
-
-    @classmethod
-    def of_table(
-        cls, name: str, table: pd.DataFrame, names: list[str], parts: int
-    ) -> list["MixtureFold"]:
-        """Folds of a measured table, by compositions."""
-        amounts, spectra = table[names].to_numpy(float), table.drop(columns=names).to_numpy(float)
-        _, composition = np.unique(amounts, axis=0, return_inverse=True)
-        shuffled = np.random.default_rng(0).permutation(composition.max() + 1)
-        part = shuffled[composition] % min(parts, len(shuffled))
-        outs = [part == number for number in range(part.max() + 1)]
-        return [cls(name, MEASURED, amounts[~o], spectra[~o], amounts[o], spectra[o]) for o in outs]
+def simulated_mixtures(seed: int) -> Trial:
+    """Simulated calibration of 2 to 5 substances and 10 to 90 samples."""
+    random = np.random.default_rng(seed)
+    substances = int(random.choice([2, 2, 3, 3, 4, 5]))
+    most = 45 if random.random() < 0.75 else 90
+    samples = int(random.integers(max(10, 3 * substances + 2), most))
+    draws = Draws.of(seed, torch.device("cpu"))
+    found = simulate_mixtures(draws, substances, samples, UNKNOWNS)
+    return Trial({"kind": "simulated", "set": seed}, *found)
 
 
-def folds_of_samples(
+def trials_of_samples(
     folder: Path | None, each: int, seed: int, parts: int, fewest: int
-) -> list[MixtureFold]:
-    """Simulated calibrations of every class, and folds of the tables of a folder.
+) -> list[Trial]:
+    """Simulated calibrations of every class, and of tables of a folder without some compositions.
 
     Args:
         folder: of CSV.
@@ -376,59 +365,66 @@ def folds_of_samples(
         fewest: amounts of a table.
     """
     work = []
-    for one, number in product(CLASSES, range(each)):
-        work.append(MixtureFold(one, seed + number, *simulate_class(one, seed + number)))
+    for kind, number in product(CLASSES, range(seed, seed + each)):
+        work.append(Trial({"kind": kind, "set": number}, *simulate_class(kind, number)))
     for file in sorted(folder.glob("*.csv")) if folder else []:
         table = pd.read_csv(file)
         names = [name for name in table if name.startswith("y_")]
-        if len(names) >= fewest:
-            work += MixtureFold.of_table(file.stem, table, names, parts)
+        if len(names) < fewest:
+            continue
+        amounts, spectra = table[names].to_numpy(float), table.drop(columns=names).to_numpy(float)
+        _, composition = np.unique(amounts, axis=0, return_inverse=True)
+        shuffled = np.random.default_rng(0).permutation(composition.max() + 1)
+        part = shuffled[composition] % min(parts, len(shuffled))
+        facts = {"kind": file.stem, "set": MEASURED}
+        work += [
+            Trial.without(facts, amounts, spectra, part == number)
+            for number in range(part.max() + 1)
+        ]
     return work
 
 
-def estimated_samples(fold: MixtureFold, report: Progress = silent) -> list[dict[str, Any]]:
+def estimated_samples(trial: Trial, _: Progress) -> list[dict[str, Any]]:
     """Errors of every amount by itself, and whether its interval covers it."""
     rows = []
-    inner = np.random.default_rng(0).permutation(len(fold.amounts)) % 5
-    for substance, (known, true) in enumerate(zip(fold.amounts.T, fold.true.T, strict=True)):
-        found, ends = Calibration.fit(fold.spectra, known).estimate(fold.unknowns)
-        pls = chosen_pls(fold.spectra, known, inner).predict(fold.unknowns).ravel()
+    inner = np.random.default_rng(0).permutation(len(trial.amounts)) % 5
+    for substance, (known, true) in enumerate(zip(trial.amounts.T, trial.true.T, strict=True)):
+        found, ends = Calibration.fit(trial.spectra, known).estimate(trial.unknowns)
+        pls = chosen_pls(trial.spectra, known, inner).predict(trial.unknowns).ravel()
         inside = (ends[:, 0] <= true) & (true <= ends[:, 1])
         for auto, other, covered in zip(found - true, pls - true, inside, strict=True):
-            facts = {"kind": fold.kind, "set": fold.number, "substance": substance}
-            rows.append(facts | {"auto": auto, "PLS": other, "covered": covered})
-    report(1)
+            errors = {"auto": auto, "PLS": other, "covered": covered}
+            rows.append(trial.facts | {"substance": substance} | errors)
     return rows
 
 
-def estimated_mixtures(fold: MixtureFold, report: Progress = silent) -> list[dict[str, Any]]:
+def estimated_mixtures(trial: Trial, _: Progress) -> list[dict[str, Any]]:
     """Errors over the range by every method, and coverage of regions, of every amount."""
     start = perf_counter()
-    calibration = MixtureCalibration.of(fold.spectra, fold.amounts)
+    calibration = MixtureCalibration.of(trial.spectra, trial.amounts)
     seconds = perf_counter() - start
-    found = calibration.estimate(fold.unknowns)
+    found = calibration.estimate(trial.unknowns)
     low, high = np.moveaxis(found.intervals, -1, 0)
-    joint, one = found.holds(fold.true), (low <= fold.true) & (fold.true <= high)
-    estimates = calibration.by_method(fold.unknowns) | {"combined": found.amounts}
-    scale = fold.amounts.std(axis=0)
-    targets = (fold.amounts - fold.amounts.mean(axis=0)) / scale
-    single = [chosen_pls(fold.spectra, one, calibration.design.folds) for one in targets.T]
+    joint, one = found.holds(trial.true), (low <= trial.true) & (trial.true <= high)
+    estimates = calibration.by_method(trial.unknowns) | {"combined": found.amounts}
+    scale = trial.amounts.std(axis=0)
+    targets = (trial.amounts - trial.amounts.mean(axis=0)) / scale
+    single = [chosen_pls(trial.spectra, one, calibration.design.folds) for one in targets.T]
     models = {
         "PLS of all": single,
-        "PLS2 of all": [chosen_pls(fold.spectra, targets, calibration.design.folds)],
+        "PLS2 of all": [chosen_pls(trial.spectra, targets, calibration.design.folds)],
     }
     for key, fits in models.items():
-        by_column = [fit.predict(fold.unknowns).reshape(len(fold.unknowns), -1) for fit in fits]
-        estimates[key] = fold.amounts.mean(axis=0) + scale * np.concatenate(by_column, axis=1)
+        by_column = [fit.predict(trial.unknowns).reshape(len(trial.unknowns), -1) for fit in fits]
+        estimates[key] = trial.amounts.mean(axis=0) + scale * np.concatenate(by_column, axis=1)
     ranges, rows = calibration.design.ranges, []
-    for unknown, substance in np.ndindex(*fold.true.shape):
+    for unknown, substance in np.ndindex(*trial.true.shape):
         at = unknown, substance
-        facts = {"kind": fold.kind, "set": fold.number, "substance": substance}
+        facts = trial.facts | {"substance": substance}
         facts |= {"substances": len(ranges), "seconds": seconds, "fits": found.fits[unknown]}
         facts["compositions"] = calibration.design.compositions
-        errors = {key: (e[at] - fold.true[at]) / ranges[substance] for key, e in estimates.items()}
+        errors = {key: (e[at] - trial.true[at]) / ranges[substance] for key, e in estimates.items()}
         rows.append(facts | {"joint": joint[unknown], "one": one[at]} | errors)
-    report(1)
     return rows
 
 

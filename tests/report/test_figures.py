@@ -12,6 +12,7 @@ from geonode.report.figures import (
     folds_panels,
     map_figures,
     metric_figure,
+    paths_figure,
     posterior_figure,
 )
 from geonode.report.kit import (
@@ -194,3 +195,9 @@ def test_predicted_spectra_are_those_of_the_model(model, count, tmp_path):
     measured = table(figure, "level wavelength signal")["signal"]
     np.testing.assert_allclose(measured, model.series.signal.ravel(), rtol=1e-4)
     figure.save_png(tmp_path / "predicted.png")
+
+
+def test_geodesics_are_first_shown_from_the_lowest_level_to_the_highest(report):
+    spec = json.loads(paths_figure(report, report.paths).to_json())
+    chosen = {one["name"]: one.get("value") for one in spec["params"]}
+    assert (chosen["first"], chosen["last"]) == (report.names[0], report.names[-1])

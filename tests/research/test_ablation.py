@@ -3,6 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.stats import ttest_rel, wilcoxon
@@ -13,9 +14,7 @@ from geonode.posterior.metric_posterior import MetricPosterior
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from geonode.posterior.smoothers import dictionary
 from geonode.prediction.model import SpectralModel
-from geonode.progress import silent
 from geonode.spectra.chart import Chart
-from research import ablation
 from research.ablation import (
     BEST,
     COLUMNS,
@@ -28,11 +27,9 @@ from research.ablation import (
     by_posteriors,
     comparisons,
     paired_test,
-    simulated,
     table_of,
 )
-from research.draws import Draws
-from research.simulated_series import simulate
+from research.simulated_sets import Batch
 from tests.learning.series import cpu, series
 
 FILE = Path(__file__).parents[2] / "params.yaml"
@@ -96,14 +93,9 @@ def test_posteriors_are_that_of_the_package_and_those_without_one_part(measured,
 
 
 def test_simulated_series_are_scored_as_measured_ones_are():
-    rows = simulated(5, 2, 1)
-    assert [row["series"] for row in rows] == ["5 levels, 0"] * 3 + ["5 levels, 1"] * 3
-    concentrations, spectra = simulate(Draws.of(1, torch.device("cpu")), 2, 5)
-    axis, signal = np.arange(float(spectra.shape[2])), spectra[1].numpy()
-    one = replace(SERIES, axis=axis, amounts=concentrations[1].numpy()[:, None], signal=signal)
+    _, one = Batch(packaged_prior(), 5, 2, 1.0, 1).simulated()
     learned = left_out_by_weights(one, lambda evidence: packaged_prior().rule(evidence)[0])
-    assert rows[3]["method"] == LEARNED
-    assert rows[3]["rmse"] == pytest.approx(learned, rel=1e-5)
+    assert by_posteriors(one)[LEARNED].row["rmse"] == pytest.approx(learned, rel=1e-5)
 
 
 # paired comparisons
@@ -133,12 +125,13 @@ FLAT_ONES = {"a": {}, "b": {FLAT: [2.0]}, "c": {FLAT: [8.0]}}
 )
 def test_methods_are_compared_by_the_geometric_mean_of_ratios(errors, expected):
     rows = [
-        dict(zip(COLUMNS, (MEASURED, series, seed, method, error), strict=False))
+        dict(zip(COLUMNS[1:], (series, seed, method, error), strict=False))
         for series, methods in errors.items()
         for method, of_seeds in methods.items()
         for seed, error in enumerate(of_seeds)
     ]
-    found = comparisons(table_of(rows)).set_index(["first", "second"])
+    table = table_of(pd.DataFrame(rows), errors)
+    found = comparisons(table).set_index(["first", "second"])
     assert found["ratio"].to_dict() == pytest.approx(expected)
     assert set(found["series"]) == {2}
 
@@ -174,5 +167,9 @@ def test_equal_errors_say_nothing(count):
 
 
 def test_measured_and_simulated_series_have_their_origin():
-    (row, *_) = ablation.rows_of_job((4, 1), silent)
-    assert (row["origin"], row["series"]) == ("simulated", "4 levels, 0")
+    rows = pd.DataFrame({"series": ["4 levels, 0", "dye"], "method": LEARNED, "rmse": [2.0, 1.0]})
+    table = table_of(rows, {"dye": SERIES})
+    assert [*zip(table["origin"], table["rmse"], strict=True)] == [
+        (MEASURED, 1.0),
+        ("simulated", 2.0),
+    ]

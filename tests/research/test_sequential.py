@@ -33,7 +33,8 @@ def fold(epochs=30, wavelengths=2):
     series = Series.of_levels(LEVELS, axis, signal, Chart.of("linear", None, LEVELS), {})
     device = resolve("cpu", PrecisionParameters(training="float64", geometry="float64"))
     block = default_parameters({"decoders.epochs": epochs}).decoders
-    return MiddleFold(small_metrics(series), series, device, block, wavelengths)
+    block = block.model_copy(update={"wavelengths": wavelengths})
+    return MiddleFold(small_metrics(series), series, device, block)
 
 
 def test_the_sequential_way_is_timed_per_metric_call(monkeypatch):
