@@ -59,7 +59,7 @@ prior: .venv/installed
 mutants: .venv/installed-dev
 	copy=$$(mktemp -d) && trap "rm -rf $$copy" EXIT && git clone --quiet . $$copy && cd $$copy && \
 	export PYTHONPATH=$$copy OMP_NUM_THREADS=1 && \
-	cosmic-ray baseline research/mutants.toml && \
+	$(PYTEST) -m "not slow" && \
 	cosmic-ray init research/mutants.toml faults.sqlite && \
 	python -m research.mutants faults.sqlite $(DRAW) && \
 	cosmic-ray exec research/mutants.toml faults.sqlite && \
