@@ -7,7 +7,6 @@ from tests.geometry.closed_forms import CPU
 
 SIZES = (3, 8, 5, 2)
 SEEDS = [(7, 1, 0), (7, 1, 1), (8,)]
-MODELS = pytest.mark.parametrize("model", range(3))
 DIRECTION = torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64)
 
 
@@ -22,9 +21,7 @@ def perceptron():
     )
 
 
-@pytest.fixture
-def rows():
-    return torch.randn(3, 11, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+ROWS = torch.randn(3, 11, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
 def assert_same(a, b):
@@ -33,7 +30,7 @@ def assert_same(a, b):
         assert torch.equal(one, other)
 
 
-@MODELS
+@pytest.mark.parametrize("model", range(3))
 def test_first_weights_depend_on_the_models_own_seed_alone(model):
     torch.manual_seed(99)
     together = Perceptron.initial(SIZES, SEEDS)
@@ -55,10 +52,10 @@ def test_first_weights_are_xavier_uniform_and_biases_zero():
     assert not network.biases[0].any()
 
 
-def test_values_against_plain_numpy(perceptron, rows):
-    values = perceptron(rows).numpy()
+def test_values_against_plain_numpy(perceptron):
+    values = perceptron(ROWS).numpy()
     for model in range(3):
-        hidden = rows[model].numpy()
+        hidden = ROWS[model].numpy()
         for layer in range(3):
             weight, bias = perceptron.weights[layer][model], perceptron.biases[layer][model]
             hidden = hidden @ weight.numpy() + bias.numpy()
@@ -66,9 +63,9 @@ def test_values_against_plain_numpy(perceptron, rows):
         np.testing.assert_allclose(values[model], hidden, rtol=1e-13, atol=1e-14)
 
 
-def test_derivatives_against_automatic_differentiation(perceptron, rows):
-    expected = torch.func.jvp(perceptron, (rows,), (DIRECTION.expand_as(rows),))
-    found = perceptron.with_derivative(rows, DIRECTION)
+def test_derivatives_against_automatic_differentiation(perceptron):
+    expected = torch.func.jvp(perceptron, (ROWS,), (DIRECTION.expand_as(ROWS),))
+    found = perceptron.with_derivative(ROWS, DIRECTION)
     for part, truth in zip(found, expected, strict=True):
         assert (part - truth).abs().max() <= 1e-12 * truth.abs().max()
 

@@ -55,10 +55,8 @@ def test_networks_and_their_grids_lead_to_the_same_stations():
     """But for the least sqrt(g), which is sought between nodes in a grid alone."""
     metric, w = random_metric(3, models=2), torch.linspace(-1, 1, 4).double()
     x = torch.tensor([[-1.0, -0.2, 0.3, 0.9], [-0.9, -0.5, 0.8, 1.0]]).double()
-    on_panels, source = (
-        Panels.between(x, 24).evaluate(metric, w).stations(),
-        DirectSource(metric, w),
-    )
+    on_panels = Panels.between(x, 24).evaluate(metric, w).stations()
+    source = DirectSource(metric, w)
     pairs, (source_of, target_of) = torch.tensor([[3, 0, 11], [9, 7, 8]]), ordered_pairs(4)
     features = on_panels.features(source_of[pairs], target_of[pairs])  # each model has its own
     for model in range(2):
