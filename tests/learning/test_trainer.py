@@ -1,4 +1,3 @@
-import logging
 import math
 
 import pytest
@@ -7,7 +6,6 @@ import torch
 from geonode.config import TrainingParameters
 from geonode.errors import TrainingError
 from geonode.geometry.perceptron import Perceptron
-from geonode.learning import trainer
 from geonode.learning.trainer import Training, history_csv
 from tests.learning.series import decoder_parameters
 
@@ -96,13 +94,8 @@ def test_a_loss_that_is_not_finite_names_epoch_and_model(epochs, bad):
         return torch.stack([torch.zeros(4), terms])
 
     with pytest.raises(TrainingError, match=f"loss of number 2 is not finite at epoch {bad}; "):
-        Training(
-            [(Perceptron((value,), ()), 0.1)],
-            loss,
-            parameters(epochs=epochs),
-            "number {}".format,
-            steps.append,
-        ).run()
+        group, block = (Perceptron((value,), ()), 0.1), parameters(epochs=epochs)
+        Training([group], loss, block, "number {}".format, steps.append).run()
     # It stops at the next look, within 50 epochs, and says nothing of the rest.
     assert bad < len(steps) + 1 <= bad + 50
 
@@ -111,24 +104,8 @@ def test_a_parameter_that_is_not_finite_after_the_last_step_is_named():
     # The root of zero has no slope: a finite loss, and a gradient that is infinite.
     value = torch.tensor([4.0, 0.0, 4.0]).reshape(3, 1, 1).requires_grad_()
     with pytest.raises(TrainingError, match="a parameter of model 1 is not finite after epoch 0; "):
-        Training(
-            [(Perceptron((value,), ()), 0.1)],
-            lambda: value.sqrt().sum((1, 2))[None],
-            parameters(epochs=1),
-        ).run()
-
-
-def test_loss_rate_and_memory_are_said_while_it_runs(monkeypatch, caplog):
-    caplog.set_level(logging.INFO, logger="geonode")
-    monkeypatch.setattr(trainer, "SECONDS_BETWEEN", 0.0)
-    value = torch.full((2, 1, 1), 3.0).requires_grad_()
-    groups = [(Perceptron((value,), ()), 0.0)]
-    Training(groups, lambda: value[:, 0].T ** 2, parameters(epochs=5), rows=60).run()
-    lines = [record.getMessage() for record in caplog.records]
-    for epoch, line in enumerate(lines, 1):
-        assert line.startswith(f"model 0 and 1 more: epoch {epoch}, loss 9, ")
-        assert " samples a second; resident memory " in line
-    assert len(lines) == 5
+        group, block = (Perceptron((value,), ()), 0.1), parameters(epochs=1)
+        Training([group], lambda: value.sqrt().sum((1, 2))[None], block).run()
 
 
 def test_every_model_has_its_history_in_the_table():
