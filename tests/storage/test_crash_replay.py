@@ -69,7 +69,6 @@ def killed(act, at):
 @pytest.mark.parametrize(
     ("write", "act", "old"),
     [
-        (write_file, write_file, None),
         (write_file, write_file, b"1"),
         (write_folder, write_folder, None),
         (write_folder, write_folder, b"1"),
