@@ -55,20 +55,3 @@ def test_arc_length_and_its_inverse(make, resolution):
         assert (integral.at(POINTS) - length).abs().max() <= 1e-11
         assert (points - POINTS[:, None]).abs().max() <= 1e-11
         assert (value - roots(KNOWN, POINTS)).abs().max() <= 1e-10
-
-
-@MAKE
-def test_float32_errors_are_a_few_roundings(make):
-    """The bound is 8 units in the last place of the largest value; a running sum takes hundreds."""
-    integral, unit = arc_length(KNOWN, make(2000, torch.float32)), torch.finfo(torch.float32).eps
-    points = POINTS.float()
-    truth = exact(KNOWN, points.double())
-    assert ((integral.at(points) - truth).abs() <= 8 * unit * truth.amax(0)).all()
-    found, value = integral.inverse(truth.float())
-    root = roots(KNOWN, points.double())
-    # An error of the length moves the point by as much over sqrt(g).
-    assert ((found - points[:, None]).abs() <= 8 * unit * (truth.amax(0) / root + 1)).all()
-    # sqrt(g) there is a relative quantity: it must not be a difference of long sums.
-    slopes = columns([metric.symbol for metric in KNOWN], points.double()).abs().amax(0)
-    moved = slopes * (found - points[:, None]).abs()
-    assert ((value / root - 1).abs() <= 8 * unit + 1.1 * moved).all()

@@ -51,15 +51,3 @@ def test_symbol_against_automatic_differentiation(gain, dtype):
     truths = torch.func.jvp(along, (x,), (torch.ones_like(x),))
     for found, truth in zip((log_sqrt, symbol), truths, strict=True):
         assert (found - truth).abs().max() <= bound * truth.abs().max()
-
-
-def test_scattered_and_shared_points_are_those_of_the_product():
-    (x, w), metric = points(), random_metric(4, 2.0, MODELS)
-    row = torch.arange(40)
-    values = metric.with_symbol(x, w)
-    rows = x[1].reshape(20, 2)
-    for found, product in zip(metric[1].at_rows(rows, w[:20]), values, strict=True):
-        expected = product[1, row, row // 2].reshape(20, 2)
-        torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-14)
-    expected = metric.with_symbol(x[:1], w)[0]
-    torch.testing.assert_close(metric.log_sqrt(x[0], w), expected, rtol=1e-13, atol=1e-14)

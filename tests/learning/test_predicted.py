@@ -11,16 +11,6 @@ def covariance(predicted):
     return np.einsum("trv,trw->tvw", predicted.factors, predicted.factors)
 
 
-def test_draws_have_their_mean_and_covariance():
-    draws = np.random.default_rng(0).normal(size=(2, 7, 4)) * np.array([1.0, 2.0, 0.5, 3.0])
-    predicted = Predicted.of_draws(draws)
-    np.testing.assert_allclose(predicted.spectra, draws.mean(axis=1))
-    for of_target, rows in zip(covariance(predicted), draws, strict=True):
-        np.testing.assert_allclose(of_target, np.cov(rows.T))
-    np.testing.assert_allclose(predicted.deviation, draws.std(axis=1, ddof=1))
-    assert not Predicted.of_draws(draws[:, :1]).deviation.any()  # of a single draw
-
-
 def test_a_mixture_adds_what_every_wavelength_has_besides():
     """Parts of spectra 0 and 2, of variances 0.3 and 0, and of even variances 0.5 and none."""
     half_widths = np.array([[0.7, 1.3], [0.6, 1.2]])

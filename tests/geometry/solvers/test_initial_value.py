@@ -98,20 +98,6 @@ def test_easy_rows_do_not_hide_a_hard_one():
     assert largest(found - truth) <= 2e-6
 
 
-@pytest.mark.parametrize(("integrator", "tolerance"), [(rk4(20), 0.0), (dopri5(1e-6), 1e-4)])
-def test_rows_by_rk4_are_on_their_own_and_by_dopri5_within_the_tolerance(integrator, tolerance):
-    generator, rows = torch.Generator().manual_seed(1), 61
-    field = Field(GRID.lookup, torch.randint(4, (rows,), generator=generator))
-    start = torch.rand(rows, generator=generator).double() - 0.5
-    velocity = 0.5 * torch.rand(rows, generator=generator).double()
-    shuffled = torch.randperm(rows, generator=generator)
-    whole = integrator(field, start, velocity)
-    for some in (shuffled, shuffled[40:57], shuffled[:1]):
-        part = integrator(field[some], start[some], velocity[some])
-        for name in ("position", "sensitivity"):
-            assert largest(getattr(part, name) - getattr(whole, name)[some]) <= tolerance
-
-
 @pytest.mark.parametrize("integrator", [rk4(50), dopri5(1e-4)])
 def test_a_path_that_does_not_stay_finite_leaves_the_others_alone(integrator):
     field = field_of([METRICS[1], METRICS[2], METRICS[3]])

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from geonode.geometry.field import Field
-from geonode.geometry.grid import Grid
 from geonode.geometry.problem import BoundaryValueProblem, Solution
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.initial_value import Arrival
@@ -90,17 +89,6 @@ def test_bits_do_not_depend_on_what_else_is_solved(name, dtype):
     whole, pairs, columns = some(torch.arange(12), torch.arange(7)), [3, 11, 3], [6, 0, 2]
     for part, all_rows in zip(some(pairs, torch.tensor(columns)), whole, strict=True):
         assert torch.equal(part, all_rows[pairs][:, columns])
-
-
-@pytest.mark.parametrize("name", ALONE)
-def test_rows_that_are_not_finite_do_not_disturb_the_others(name):
-    bad = Grid(GRID.positions, GRID.log_sqrt.clone(), GRID.symbol.clone())
-    bad.log_sqrt[:, 2], bad.symbol[:, 2] = torch.nan, torch.inf
-    good, found, alone = torch.tensor([0, 1, 3]), solve(name, bad, steps=8), solve(name, steps=8)
-    for part in PARTS:
-        assert torch.equal(getattr(found, part)[:, good], getattr(alone, part)[:, good])
-    assert not found.converged[:, 2].any()
-    assert (found.evaluations[:, 2] <= 4 + 4 * 8 + 2).all()  # of one shot
 
 
 def test_the_closed_form_is_what_scipy_finds_by_collocation():
