@@ -51,6 +51,7 @@ def test_every_row_reads_its_own_column_and_does_not_influence_others(dtype):
 @MAKE
 def test_nodes_are_looked_up_exactly_and_nothing_is_extrapolated(make):
     grid = grid_of(KNOWN, make(41))
+    assert grid.positions[[0, -1]].tolist() == [-1, 1]
     for found, table in zip(
         grid.lookup(grid.positions[None]), (grid.log_sqrt, grid.symbol), strict=True
     ):

@@ -92,15 +92,13 @@ def test_what_is_damaged_silent_or_absent_is_told(chain):
 
 
 def test_the_digest_of_the_code_is_of_every_byte(tmp_path, monkeypatch):
-    shutil.copytree(lineage.PACKAGE, tmp_path / "geonode")
-    monkeypatch.setattr(lineage, "PACKAGE", tmp_path / "geonode")
+    code = shutil.copytree(lineage.PACKAGE, tmp_path / "geonode")
+    monkeypatch.setattr(lineage, "PACKAGE", code)
     found = [lineage.code_digest.__wrapped__()]
     for change in ("evaluation/panel.py", "posterior/prior.safetensors"):
-        file = tmp_path / "geonode" / change
-        file.write_bytes(file.read_bytes() + b" ")
+        with (code / change).open("ab") as file:
+            file.write(b" ")
         found.append(lineage.code_digest.__wrapped__())
-    (tmp_path / "geonode" / "evaluation/panel.py").rename(
-        tmp_path / "geonode" / "evaluation/other.py"
-    )
+    (code / "evaluation/panel.py").rename(code / "evaluation/other.py")
     found.append(lineage.code_digest.__wrapped__())
     assert len(set(found)) == 4
