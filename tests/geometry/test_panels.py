@@ -4,7 +4,8 @@ import torch
 from geonode.geometry.metric import Metric
 from geonode.geometry.panels import Panels
 from geonode.geometry.problem import ordered_pairs
-from tests.geometry.closed_forms import CPU, random_metric
+from geonode.geometry.solvers.closed_form import ClosedForm
+from tests.geometry.closed_forms import CPU, DirectSource, nodes, random_metric
 
 POSITIONS = torch.tensor([[-1.0, -0.7, -0.1, 0.2, 1.0], [-1.0, 0.1, 0.5, 0.8, 1.0]]).double()
 WAVELENGTHS = torch.tensor([-0.9, 0.0, 0.4]).double()
@@ -54,3 +55,17 @@ def test_metric_and_symbol_at_the_nodes():
         errors.append(float((found.symbol().flatten(1, 2) - symbol).abs().max()))
     assert errors[0] > 1e2 * errors[1] > 1e4 * errors[2]  # faster than any power
     assert errors[-1] <= 1e-11
+
+
+def test_stations_are_those_of_a_fine_grid():
+    """But for the least sqrt(g), which is sought between nodes in a grid alone."""
+    metric = random_metric(3, models=2)
+    stations = Panels.between(POSITIONS, 24).evaluate(metric, WAVELENGTHS).stations()
+    for model in range(2):
+        grid = DirectSource(metric, WAVELENGTHS).grid(model, nodes(2000))
+        found, expected = stations[model], ClosedForm(grid).stations(POSITIONS[model], WAVELENGTHS)
+        for name in ("length", "moment", "root"):
+            parts = getattr(found, name), getattr(expected, name)
+            torch.testing.assert_close(*parts, rtol=1e-10, atol=1e-11)
+        torch.testing.assert_close(found.slowest, expected.slowest, rtol=1e-3, atol=0)
+        assert (found.slowest >= expected.slowest * (1 - 1e-9)).all()
