@@ -13,17 +13,9 @@ from geonode.learning.context import TrainingRun
 from geonode.learning.end_to_end import EndToEnd
 from geonode.learning.folds import leave_one_out
 from geonode.learning.objective import fit
-from geonode.learning.path_decoder import PathDecoders
 from tests.geometry.small_series import small_metrics, small_series
 from tests.geometry.test_solved import parameters as geodesics_parameters
-from tests.learning.series import (
-    decoder_parameters,
-    flat_features,
-    left_out,
-    metric_parameters,
-    positions,
-    series,
-)
+from tests.learning.series import metric_parameters, positions, series
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -47,17 +39,6 @@ def test_metrics_are_trained_alike():
     assert largest_difference(other, history) < 1e-9
     for found, expected in zip(on_cuda.parameters, on_cpu.parameters, strict=True):
         assert largest_difference(found, expected) < 1e-8
-
-
-def test_decoders_are_trained_alike():
-    features = flat_features(LEVELS, WAVELENGTHS)
-    parameters = decoder_parameters(members=2, epochs=20)
-    (on_cpu, _), (on_cuda, _) = (
-        PathDecoders.fit(SERIES, features, parameters, run) for run in RUNS
-    )
-    expected, _ = left_out(on_cpu, SERIES, features)
-    found, _ = left_out(on_cuda, SERIES, features)
-    assert abs(found - expected).max() < 1e-8
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 5e-6)])

@@ -155,11 +155,6 @@ def test_results_that_die_with_their_worker_are_worked_on_again(pair):
 
 
 @pytest.mark.slow
-def test_the_error_is_that_of_the_first_tile_and_the_others_have_ended(pair, tmp_path):
-    tiles.assert_the_first_error_is_raised_when_the_others_have_ended(pair, tmp_path)
-
-
-@pytest.mark.slow
 def test_an_interrupt_ends_a_cluster_of_ones_own_at_once(tmp_path, monkeypatch):
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)  # of the other cluster
     seen = tmp_path / "seen"

@@ -21,17 +21,6 @@ def precision(training="float32", geometry="auto"):
 
 
 @pytest.mark.parametrize(
-    ("cards", "mps", "expected"),
-    [((), False, "cpu"), ((), True, "mps"), ((CARD,), False, "cuda"), ((CARD,), True, "cuda")],
-)
-def test_auto_takes_cuda_then_mps_then_cpu(computer, cards, mps, expected):
-    computer(*cards, mps=mps)
-    device = resolve("auto", precision())
-    assert device.kind == expected
-    assert device.place == torch.device(expected)
-
-
-@pytest.mark.parametrize(
     ("kind", "given", "expected", "products"),
     [
         ("cpu", ("float32", "auto"), ("float32", "float64"), "float32"),

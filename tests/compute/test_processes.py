@@ -11,19 +11,19 @@ import pytest
 
 from geonode.compute.engine import Engine
 from geonode.compute.processes import finished, open_engine, processes_for
-from geonode.errors import EngineError, SpectraError
+from geonode.errors import EngineError, GeometryError, SpectraError
 from geonode.usage import WORKERS, resident_memory
 from tests.compute import tiles
-from tests.compute.jobs import HERE, busy_and_logging, dies, fails, square
+from tests.compute.jobs import HERE, busy, dies, square
+from tests.storage.damage import contents
 
 IMPORTS = """\
-import logging, os, signal
-from functools import partial
-from pathlib import Path
-from geonode.compute.processes import finished, import_early, open_engine
+import signal
+from geonode.compute.processes import finished, import_early
 from geonode.errors import EngineError
 from tests.compute.jobs import *
 """
+ROOT = Path(__file__).parents[2]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="threads elsewhere")
 
 
@@ -37,11 +37,6 @@ def test_every_job_comes_back_and_all_units_are_reported(processes):
     assert here == {processes == 1}
     if processes > 1 and sys.platform == "linux":  # forked from one that is neither
         assert all(parent != os.getpid() for *_, parent in found.values())
-
-
-def test_the_error_of_a_job_is_raised():
-    with pytest.raises(SpectraError, match="found 2"):
-        list(finished(fails, [1, 2, 3], 1, print))
 
 
 def test_jobs_are_computed_while_others_run_and_their_error_ends_these():
@@ -74,7 +69,7 @@ def test_nothing_is_left_where_the_caller_is_killed_or_its_user_interrupts(how):
     )
     with subprocess.Popen(
         [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -121,23 +116,6 @@ def engine(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("shared*"))
 
 
-def in_a_program(folder, *lines, **environment):
-    """A program of its own: what is forked has the surroundings of the first call of `prepare`."""
-    root, body = str(Path(__file__).parents[2]), "\n".join(f"    {line}" for line in lines)
-    (folder / "main.py").write_text(f"{IMPORTS}\nif __name__ == '__main__':\n{body}\n")
-    return subprocess.run(
-        [sys.executable, "main.py"],
-        cwd=folder,
-        env=os.environ
-        | {"PYTHONPATH": os.pathsep.join([root, *sys.path]), "OMP_NUM_THREADS": "2"}
-        | environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-
-
 def test_results_come_in_order_and_arrays_are_mapped(engine):
     assert os.getpid() not in tiles.assert_results_in_order_and_arrays_mapped(engine, cores=2)
 
@@ -151,9 +129,16 @@ def test_without_others_to_work_beside_tiles_are_run_in_this_process(engine, cou
 
 @pytest.mark.slow
 def test_the_error_is_that_of_the_first_tile_and_the_others_have_ended(engine, tmp_path):
-    (tmp_path / "done").mkdir()
-    check = tiles.assert_the_first_error_is_raised_when_the_others_have_ended
-    check(engine, tmp_path / "done", cores=2)
+    done, taken = tmp_path / "done", []
+    done.mkdir()
+    with pytest.raises(GeometryError, match=r"^tile 3 is not well posed$"):
+        recipe = partial(tiles.failing, {3, 4, 5}, done)
+        engine.work(recipe, range(40), lambda *one: taken.append(one), cores=2)
+    assert taken == [(tile, tile) for tile in range(3)]
+    left = contents(done)
+    time.sleep(0.5)
+    assert contents(done) == left
+    assert 1 <= len(left) < 20
 
 
 def test_an_error_of_the_recipe_is_its_own(engine):
@@ -165,33 +150,9 @@ def test_an_error_of_the_recipe_is_its_own(engine):
 def test_the_memory_of_workers_counts(engine, monkeypatch):
     monkeypatch.setattr(WORKERS, "_peak", 0)
     processes, size, peak = [], 200_000_000, resident_memory().peak
-    busy = partial(busy_and_logging, 0.3, size)
-    engine.work(busy, range(2), lambda _, one: processes.append(one), cores=2)
+    engine.work(partial(busy, 0.3, size), range(2), lambda _, one: processes.append(one), cores=2)
     assert resident_memory().peak - peak > len(set(processes)) * size
     assert not WORKERS.running
-
-
-@LINUX
-def test_workers_log_as_this_process_does(tmp_path):
-    done = in_a_program(
-        tmp_path,
-        "logging.getLogger('geonode').setLevel(logging.INFO)",
-        "with open_engine(HERE, Path('shared'), processes=True) as opened:",
-        "    opened.work(partial(busy_and_logging, 0), range(2), print, cores=2)",
-    )
-    assert sorted(done.stderr.splitlines()) == ["geonode.tests: tile 0", "geonode.tests: tile 1"]
-
-
-@LINUX
-def test_workers_are_forked_from_the_process_that_began_early(tmp_path):
-    done = in_a_program(
-        tmp_path,
-        "import_early('tests.compute.jobs')",
-        "from multiprocessing.forkserver import _forkserver",
-        "found = finished(square, [2, 3], 2, lambda _: None)",
-        "print({parent for _, (*_, parent) in found} == {_forkserver._forkserver_pid})",
-    )
-    assert done.stdout == "True\n"
 
 
 @LINUX
@@ -201,12 +162,14 @@ def test_workers_are_forked_from_the_process_that_began_early(tmp_path):
 def test_processes_that_cannot_be_started_are_an_error_with_a_remedy(call, tmp_path):
     long = tmp_path / ("long" * 25)  # longer than the path of a socket may be
     long.mkdir()
-    lines = (
-        "try:",
-        f"    {call}",
-        "except EngineError as error:",
-        "    print(error)",
+    done = subprocess.run(
+        [sys.executable, "-c", f"{IMPORTS}\n{call}"],
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(long), "OMP_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    done = in_a_program(tmp_path, *lines, TMPDIR=str(long))
-    assert "AF_UNIX path too long" in done.stdout
-    assert "set TMPDIR to a short path" in done.stdout
+    assert "EngineError: " in done.stderr
+    assert "AF_UNIX path too long" in done.stderr
+    assert "set TMPDIR to a short path" in done.stderr

@@ -44,17 +44,15 @@ def test_one_thread_and_back_whoever_leaves_last():
 def test_items_are_computed_in_order_by_few_threads_that_start_no_more(cores, several, monkeypatch):
     def work(item):
         time.sleep(0.01)
-        return 2 * item, {threading.get_ident(), *in_threads(threading_ident, range(3))}
-
-    def threading_ident(_):
-        return threading.get_ident()
+        here = threading.get_ident()
+        assert {*in_threads(lambda _: threading.get_ident(), range(3))} == {here}
+        return 2 * item, here
 
     reported = []
     monkeypatch.setattr(policy, "usable_cores", lambda: cores)
-    found = in_threads(work, range(24), reported.append)
-    assert [double for double, _ in found] == list(range(0, 48, 2))
-    assert {len(each) for _, each in found} == {1}
-    assert len(set.union(*(each for _, each in found))) == several
+    doubled, threads_of_items = zip(*in_threads(work, range(24), reported.append), strict=True)
+    assert doubled == tuple(range(0, 48, 2))
+    assert len(set(threads_of_items)) == several
     assert reported == [1] * 24
 
 

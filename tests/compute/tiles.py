@@ -7,11 +7,9 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 
 from geonode.errors import GeometryError
-from tests.storage.damage import contents
 
 
 def squares(seconds=0.0):
@@ -86,15 +84,3 @@ def assert_results_in_order_and_arrays_mapped(engine, cores=None):
     assert sum(reported) == sum(range(9))
     assert rows == [(6.0, "memmap"), (22.0, "memmap"), (38.0, "memmap")]
     return {process for _, (_, process) in taken}
-
-
-def assert_the_first_error_is_raised_when_the_others_have_ended(engine, folder, cores=None):
-    taken = []
-    with pytest.raises(GeometryError, match=r"^tile 3 is not well posed$"):
-        recipe = partial(failing, {3, 4, 5}, folder)
-        engine.work(recipe, range(40), lambda *one: taken.append(one), cores=cores)
-    assert taken == [(tile, tile) for tile in range(3)]
-    left = contents(folder)
-    time.sleep(0.5)
-    assert contents(folder) == left
-    assert 1 <= len(left) < 20

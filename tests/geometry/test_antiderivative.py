@@ -26,15 +26,6 @@ def exact(metrics, x):
     return columns(functions, x) - columns(functions, torch.full_like(x, -1.0))
 
 
-@MAKE
-def test_arc_length_and_its_inverse_against_closed_forms(make):
-    integral = arc_length(KNOWN, make(2000))
-    assert (integral.at(POINTS) - exact(KNOWN, POINTS)).abs().max() <= 1e-11
-    points, value = integral.inverse(exact(KNOWN, POINTS))
-    assert (points - POINTS[:, None]).abs().max() <= 1e-11
-    assert (value - roots(KNOWN, POINTS)).abs().max() <= 1e-10
-
-
 @pytest.mark.parametrize("count", [2, 3, 5, 12, 20])
 def test_integral_is_that_of_the_hermite_cubic_of_scipy(count):
     generator = np.random.default_rng(0)
@@ -49,32 +40,18 @@ def test_integral_is_that_of_the_hermite_cubic_of_scipy(count):
 
 @MAKE
 @pytest.mark.parametrize("resolution", [30, 2000])
-def test_inverse_undoes_the_integral_and_nodes_are_their_own_images(make, resolution):
+def test_arc_length_and_its_inverse(make, resolution):
+    """On any grid each undoes the other; on a fine one they are those of the closed forms."""
     integral = arc_length(KNOWN, make(resolution))
-    found, value = integral.inverse(integral.at(POINTS))
-    assert (found - POINTS[:, None]).abs().max() <= 1e-12
-    h = 1e-6
-    slope = (integral.at(POINTS + h) - integral.at(POINTS - h)) / (2 * h)
-    assert (value - slope).abs().max() <= 1e-8
+    assert (integral.inverse(integral.at(POINTS))[0] - POINTS[:, None]).abs().max() <= 1e-12
     torch.testing.assert_close(integral.at(integral.nodes), integral.integral, rtol=1e-14, atol=0)
     points, value = integral.inverse(integral.integral)
     expected = integral.nodes[:, None].expand_as(points)
     torch.testing.assert_close(points, expected, rtol=0, atol=1e-14)
     torch.testing.assert_close(value, integral.value, rtol=1e-12, atol=0)
-
-
-@MAKE
-def test_float32_errors_are_a_few_roundings(make):
-    """The bound is 8 units in the last place of the largest value; a running sum takes hundreds."""
-    integral, unit = arc_length(KNOWN, make(2000, torch.float32)), torch.finfo(torch.float32).eps
-    points = POINTS.float()
-    truth = exact(KNOWN, points.double())
-    assert ((integral.at(points) - truth).abs() <= 8 * unit * truth.amax(0)).all()
-    found, value = integral.inverse(truth.float())
-    root = roots(KNOWN, points.double())
-    # An error of the length moves the point by as much over sqrt(g).
-    assert ((found - points[:, None]).abs() <= 8 * unit * (truth.amax(0) / root + 1)).all()
-    # sqrt(g) there is a relative quantity: it must not be a difference of long sums.
-    slopes = columns([metric.symbol for metric in KNOWN], points.double()).abs().amax(0)
-    moved = slopes * (found - points[:, None]).abs()
-    assert ((value / root - 1).abs() <= 8 * unit + 1.1 * moved).all()
+    if resolution == 2000:
+        length = exact(KNOWN, POINTS)
+        points, value = integral.inverse(length)
+        assert (integral.at(POINTS) - length).abs().max() <= 1e-11
+        assert (points - POINTS[:, None]).abs().max() <= 1e-11
+        assert (value - roots(KNOWN, POINTS)).abs().max() <= 1e-10

@@ -42,18 +42,9 @@ def dense(*shape):
     return np.random.default_rng(0).normal(size=shape)
 
 
-def even():
-    """A series whose odd coefficients are all zero."""
-    known = np.zeros((31, 1))
-    known[::2, 0] = np.random.default_rng(2).uniform(1, 2, 16)
-    return known
-
-
-def aliased():
-    """On the 24 points of the first attempt T_30 is -T_18, whose coefficients decay."""
-    known = np.zeros((31, 2))
-    known[30, 1] = 1.0
-    return known
+EVEN, ALIASED = np.zeros((31, 1)), np.zeros((31, 2))
+EVEN[::2, 0] = np.random.default_rng(2).uniform(1, 2, 16)
+ALIASED[30, 1] = 1.0  # on the 24 points of the first attempt T_30 is -T_18, which decays
 
 
 @pytest.mark.parametrize(
@@ -62,8 +53,8 @@ def aliased():
         (dense(20, 5), [(24, 48)]),
         (dense(40, 6), [(24, 48), (36, 48), (54, 48)]),
         (dense(6, 50), [(24, 48), (24, 72)]),
-        (even(), [(24, 48), (36, 48)]),
-        (aliased(), [(24, 48), (36, 72)]),
+        (EVEN, [(24, 48), (36, 48)]),
+        (ALIASED, [(24, 48), (36, 72)]),
     ],
 )
 def test_known_coefficients_come_back_at_a_known_cost(known, shapes):

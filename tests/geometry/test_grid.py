@@ -3,9 +3,8 @@ import pytest
 import torch
 from scipy.interpolate import CubicHermiteSpline
 
-from geonode.geometry.grid import Grid, matched
+from geonode.geometry.grid import Grid
 from tests.geometry.closed_forms import KNOWN, grid_of, nodes, stretched
-from tests.geometry.precision import NoWideningMove
 
 MAKE = pytest.mark.parametrize("make", [nodes, stretched])
 
@@ -13,15 +12,6 @@ MAKE = pytest.mark.parametrize("make", [nodes, stretched])
 def random(rows, points=500, dtype=torch.float64):
     generator = torch.Generator().manual_seed(0)
     return (2 * torch.rand(rows, points, generator=generator, dtype=torch.float64) - 1).to(dtype)
-
-
-def exact(metrics, positions):
-    """Ln sqrt(g) and symbol of one metric for each row, in float64."""
-    rows = list(zip(metrics, positions.double(), strict=True))
-    return (
-        torch.stack([metric.log_sqrt(x) for metric, x in rows]),
-        torch.stack([metric.symbol(x) for metric, x in rows]),
-    )
 
 
 def test_a_lookup_is_the_hermite_spline_of_scipy():
@@ -49,11 +39,8 @@ def test_every_row_reads_its_own_column_and_does_not_influence_others(dtype):
     columns = torch.randint(len(KNOWN), (37,), generator=generator)
     points = random(37, 41, dtype)
     whole = grid.lookup(points, columns)
-    truth = exact([KNOWN[column] for column in columns.tolist()], points)
     alone = grid.at_wavelengths(columns).lookup(points)
-    for found, expected, same in zip(whole, truth, alone, strict=True):
-        assert (found - expected).abs().max() <= 2e-3
-        assert torch.equal(found, same)
+    assert all(map(torch.equal, whole, alone))
     for rows in ([5], [36, 0], [2, 2, 1]):
         for part, all_rows in zip(grid.lookup(points[rows], columns[rows]), whole, strict=True):
             assert torch.equal(part, all_rows[rows])
@@ -64,6 +51,7 @@ def test_every_row_reads_its_own_column_and_does_not_influence_others(dtype):
 @MAKE
 def test_nodes_are_looked_up_exactly_and_nothing_is_extrapolated(make):
     grid = grid_of(KNOWN, make(41))
+    assert grid.positions[[0, -1]].tolist() == [-1, 1]
     for found, table in zip(
         grid.lookup(grid.positions[None]), (grid.log_sqrt, grid.symbol), strict=True
     ):
@@ -75,15 +63,3 @@ def test_nodes_are_looked_up_exactly_and_nothing_is_extrapolated(make):
     for out, end in zip(grid.lookup(beyond), grid.lookup(ends), strict=True):
         assert torch.equal(out[:, :2], end)
         assert torch.isnan(out[:, 2]).all()
-
-
-def test_copies_in_another_format_are_moved_before_they_are_widened():
-    like = torch.empty(0, dtype=torch.float64)
-    grid = grid_of(KNOWN, nodes(12, torch.float32))
-    with NoWideningMove():
-        double = grid.to(like)
-        with pytest.raises(TypeError, match="at once"):
-            grid.positions.to(like)
-    for name in ("positions", "log_sqrt", "symbol"):
-        assert torch.equal(getattr(double, name), getattr(grid, name).double())
-    assert torch.equal(matched(grid.positions, like), grid.positions.double())

@@ -1,11 +1,11 @@
-import numpy as np
 import pytest
 import torch
 
 from geonode.geometry.metric import Metric
 from geonode.geometry.panels import Panels
 from geonode.geometry.problem import ordered_pairs
-from tests.geometry.closed_forms import CPU, random_metric
+from geonode.geometry.solvers.closed_form import ClosedForm
+from tests.geometry.closed_forms import CPU, DirectSource, nodes, random_metric
 
 POSITIONS = torch.tensor([[-1.0, -0.7, -0.1, 0.2, 1.0], [-1.0, 0.1, 0.5, 0.8, 1.0]]).double()
 WAVELENGTHS = torch.tensor([-0.9, 0.0, 0.4]).double()
@@ -20,12 +20,10 @@ def test_integration_and_differentiation_are_exact_for_polynomials(quadrature):
         found = (panels.weights * panels.nodes**power).sum(-1)
         exact = (high ** (power + 1) - low ** (power + 1))[..., 0] / (power + 1)
         torch.testing.assert_close(found, exact, rtol=0, atol=2e-15)
-    polynomial = np.polynomial.Polynomial(np.random.default_rng(0).normal(size=quadrature))
-    values, slopes = (
-        torch.from_numpy(f(panels.nodes.numpy())) for f in (polynomial, polynomial.deriv())
-    )
-    found = torch.einsum("mpij,mpj->mpi", panels.differentiation, values)
-    torch.testing.assert_close(found, slopes, rtol=0, atol=1e-11)
+    for power in range(quadrature):
+        found = panels.differentiation @ (panels.nodes**power)[..., None]
+        slopes = power * panels.nodes ** max(power - 1, 0)
+        torch.testing.assert_close(found[..., 0], slopes, rtol=0, atol=1e-11)
 
 
 def test_gaps_that_single_precision_does_not_resolve_keep_their_width():
@@ -57,3 +55,17 @@ def test_metric_and_symbol_at_the_nodes():
         errors.append(float((found.symbol().flatten(1, 2) - symbol).abs().max()))
     assert errors[0] > 1e2 * errors[1] > 1e4 * errors[2]  # faster than any power
     assert errors[-1] <= 1e-11
+
+
+def test_stations_are_those_of_a_fine_grid():
+    """But for the least sqrt(g), which is sought between nodes in a grid alone."""
+    metric = random_metric(3, models=2)
+    stations = Panels.between(POSITIONS, 24).evaluate(metric, WAVELENGTHS).stations()
+    for model in range(2):
+        grid = DirectSource(metric, WAVELENGTHS).grid(model, nodes(2000))
+        found, expected = stations[model], ClosedForm(grid).stations(POSITIONS[model], WAVELENGTHS)
+        for name in ("length", "moment", "root"):
+            parts = getattr(found, name), getattr(expected, name)
+            torch.testing.assert_close(*parts, rtol=1e-10, atol=1e-11)
+        torch.testing.assert_close(found.slowest, expected.slowest, rtol=1e-3, atol=0)
+        assert (found.slowest >= expected.slowest * (1 - 1e-9)).all()

@@ -26,9 +26,8 @@ def test_all_pairs_are_the_permutations_of_two(count):
     ],
 )
 def test_stations_off_the_chart_or_out_of_order_are_refused(stations):
-    with pytest.raises(GeometryError, match=r"stations: found \[.*ascending .* from -1 to 1") as e:
+    with pytest.raises(GeometryError, match=r"stations: found \[.*ascending .* from -1 to 1"):
         BoundaryValueProblem.all_pairs(torch.as_tensor(stations))
-    assert "\n" not in str(e.value)
 
 
 def test_a_row_converges_within_the_tolerance_alone():

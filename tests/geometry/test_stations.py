@@ -2,11 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.geometry.panels import Panels
-from geonode.geometry.problem import BoundaryValueProblem, ordered_pairs
-from geonode.geometry.solvers.closed_form import ClosedForm
+from geonode.geometry.problem import ordered_pairs
 from geonode.geometry.stations import Stations
-from tests.geometry.closed_forms import DirectSource, nodes, random_metric
 
 
 def stations(count, columns, dtype=torch.float64):
@@ -49,27 +46,3 @@ def test_every_path_and_features_against_loops(count, columns, dtype, error):
     same, features = at.every_path(given)
     assert torch.equal(same, given)
     np.testing.assert_allclose(features, by_loops(at, given)[1], rtol=error)
-
-
-def test_networks_and_their_grids_lead_to_the_same_stations():
-    """But for the least sqrt(g), which is sought between nodes in a grid alone."""
-    metric, w = random_metric(3, models=2), torch.linspace(-1, 1, 4).double()
-    x = torch.tensor([[-1.0, -0.2, 0.3, 0.9], [-0.9, -0.5, 0.8, 1.0]]).double()
-    on_panels, source = (
-        Panels.between(x, 24).evaluate(metric, w).stations(),
-        DirectSource(metric, w),
-    )
-    pairs, (source_of, target_of) = torch.tensor([[3, 0, 11], [9, 7, 8]]), ordered_pairs(4)
-    features = on_panels.features(source_of[pairs], target_of[pairs])  # each model has its own
-    for model in range(2):
-        closed_form = ClosedForm(source.grid(model, nodes(2000)))
-        expected, found = closed_form.stations(x[model], w), on_panels[model]
-        every = found.every_path()[1][pairs[model]]
-        torch.testing.assert_close(features[model], every, rtol=1e-13, atol=1e-14)
-        for name in ("positions", "length", "moment", "root", "wavelengths"):
-            parts = getattr(found, name), getattr(expected, name)
-            torch.testing.assert_close(*parts, rtol=1e-10, atol=1e-11)
-        torch.testing.assert_close(found.slowest, expected.slowest, rtol=1e-3, atol=0)
-        assert (found.slowest >= expected.slowest * (1 - 1e-9)).all()
-        solved = closed_form.solve(BoundaryValueProblem.all_pairs(x[model]), 1e-6)
-        torch.testing.assert_close(expected.every_path()[0], solved.v0, rtol=1e-12, atol=0)

@@ -1,21 +1,15 @@
 import numpy as np
 import pytest
-import torch
 
 from geonode.geometry.learned import LearnedMetrics
 from geonode.geometry.metric import SIZES
 from geonode.geometry.perceptron import Perceptron
-from geonode.geometry.solved import Geodesics
-from geonode.geometry.stored import StoredGrids, write_grids
 from geonode.learning.between import between
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import Series
-from tests.geometry.closed_forms import CPU, DirectSource, nodes
-from tests.geometry.small_series import small_metrics, small_series
-from tests.geometry.test_solved import DOUBLE, parameters
+from tests.geometry.test_solved import LEARNED, SERIES, parameters, solve
+from tests.geometry.test_solved import stored as grids_of
 
-SERIES = small_series()
-LEARNED = small_metrics(SERIES)
 LEVELS = SERIES.concentrations
 TIMES = np.linspace(0, 1, 11)
 CONSTANT = np.log(2) + 0.1  # softplus(0) and the floor
@@ -50,11 +44,8 @@ def test_in_a_constant_metric_of_ln_c_the_path_is_geometric(tmp_path):
 def stored(tmp_path_factory):
     """Geodesics of two members, stored with 11 times."""
     folder = tmp_path_factory.mktemp("between")
-    source = DirectSource(LEARNED.metric(CPU), torch.from_numpy(SERIES.wavelengths))
-    options = {"every": False, "check": lambda *one: None}
-    write_grids(folder / "grids", source.grid, nodes(200), LEARNED, SERIES, **options)
-    grids, block = StoredGrids(folder / "grids", LEARNED, SERIES, False), parameters(time_points=11)
-    Geodesics(grids, LEARNED, SERIES, None, block, DOUBLE).solve(folder / "geodesics")
+    grids = grids_of(folder / "grids")
+    solve(folder / "geodesics", grids, parameters(time_points=11), chosen=None)
     return folder / "geodesics"
 
 

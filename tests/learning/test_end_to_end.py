@@ -10,19 +10,11 @@ from tests.learning.series import metric_parameters, positions, run, series
 
 LEVELS, WAVELENGTHS = 4, 9
 SERIES = series(LEVELS, WAVELENGTHS)
-NO_PENALTY = {"smoothness_weight": 0.0, "bounds_weight": 0.0, "length_weight": 0.0}
 
 
-def fit(dtype=torch.float32, charts=None, **changes):
-    parameters = metric_parameters(**changes)
-    charts = positions(LEVELS) if charts is None else charts
-    run_of_all = run(LEVELS, parameters.members, dtype)
-    return objective.fit(EndToEnd(SERIES, charts, parameters), run_of_all)
-
-
-def initial(members=1, seed=0):
-    seeds = [(seed, METRIC_STREAM, m, fold) for m in range(members) for fold in range(LEVELS + 1)]
-    return Perceptron.initial(SIZES, seeds)
+def fit(dtype=torch.float32, **changes):
+    objective_of_all = EndToEnd(SERIES, positions(LEVELS), metric_parameters(**changes))
+    return objective.fit(objective_of_all, run(LEVELS, 1, dtype))
 
 
 def test_penalties_by_hand():
@@ -56,7 +48,8 @@ def test_history_holds_weighted_terms():
 def test_the_reconstruction_alone_moves_every_layer_of_every_metric():
     # Without penalties gradients reach the metric through the features and nothing else. The first
     # step of Adam is the learning rate wherever there is a gradient, and none where it is zero.
-    network, _ = fit(epochs=1, **NO_PENALTY)
-    for part, first in zip(network.parameters, initial().parameters, strict=True):
-        moved = (part - first).abs().flatten(1).amax(1)
+    network, _ = fit(epochs=1, smoothness_weight=0.0, bounds_weight=0.0, length_weight=0.0)
+    first = Perceptron.initial(SIZES, [(0, METRIC_STREAM, 0, fold) for fold in range(LEVELS + 1)])
+    for part, before in zip(network.parameters, first.parameters, strict=True):
+        moved = (part - before).abs().flatten(1).amax(1)
         assert torch.all(moved > 0.9 * 0.005)

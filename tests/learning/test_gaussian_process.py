@@ -31,13 +31,8 @@ def basis(positions, mean):
 def test_weights_solve_the_kriging_equations(mean, length, noise):
     """The unbiased weights of least variance, with a multiplier for every term of the mean."""
     terms = basis(POSITIONS, mean)
-    count = terms.shape[1]
-    matrix = np.block(
-        [
-            [kernel(POSITIONS, POSITIONS, length) + noise * np.eye(6), terms],
-            [terms.T, np.zeros((count, count))],
-        ]
-    )
+    noisy = kernel(POSITIONS, POSITIONS, length) + noise * np.eye(6)
+    matrix = np.block([[noisy, terms], [terms.T, np.zeros_like(terms.T @ terms)]])
     wanted = np.vstack([kernel(POSITIONS, TARGETS, length), basis(TARGETS, mean).T])
     expected = np.linalg.solve(matrix, wanted)[:6].T
     found = GaussianProcess(length, noise, mean).weights(POSITIONS, TARGETS)

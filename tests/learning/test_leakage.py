@@ -9,17 +9,15 @@ from geonode.estimation.curve import Curve
 from geonode.learning import blend as blending
 from geonode.learning.blend import KINDS, InnerPredictions, fit_blend
 from geonode.learning.context import NestedRuns
-from geonode.learning.folds import Fold, leave_one_out, training_wavelengths
+from geonode.learning.folds import leave_one_out, training_wavelengths
 from geonode.learning.metric_learning import LEARNING, learn
 from geonode.learning.path_features import features_to, path_features
 from tests.learning.series import (
     TRAINING_WAVELENGTHS,
     cpu,
     decoder_parameters,
-    flat_features,
     metric_parameters,
     predict,
-    run,
     series,
     spectra,
 )
@@ -29,17 +27,11 @@ OUTER = leave_one_out(LEVELS)
 NOISE = {0: 1.0, 1: 1e9}  # its scale in place of the spectrum of an end and of one inside
 
 
-def measured(row=None, k=None):
-    """The series, or with one of its spectra replaced."""
-    signal = spectra(LEVELS, WAVELENGTHS)
-    if k is not None:
-        signal[k] = row
-    return series(LEVELS, WAVELENGTHS, signal)
-
-
 def noise(k):
     """The series with noise in place of spectrum k."""
-    return measured(np.random.default_rng(k).normal(0, NOISE[k], WAVELENGTHS), k)
+    signal = spectra(LEVELS, WAVELENGTHS)
+    signal[k] = np.random.default_rng(k).normal(0, NOISE[k], WAVELENGTHS)
+    return series(LEVELS, WAVELENGTHS, signal)
 
 
 def of_metrics(metrics):
@@ -138,10 +130,10 @@ def anywhere(measured, learned, blend):
 
 @pytest.mark.parametrize("learning", LEARNING)
 def test_from_the_spectra_to_the_intervals_nothing_leaks_that_is_not_said_to(learning, monkeypatch):
-    before = whole(measured(), learning, monkeypatch)
+    before = whole(series(LEVELS, WAVELENGTHS), learning, monkeypatch)
     every = {"spectra", "deviation", "half width", "anywhere", "weights", "history", *KINDS}
     geometry = {"features", "metric: parameter 0"}  # flat ones are the same of any spectra
-    for k in NOISE:
+    for k in [0] if learning == "shared" else NOISE:
         after = whole(noise(k), learning, monkeypatch)
         for (parts, folds), (others, _) in zip(before, after, strict=True):
             wanted = (every if learning == "flat" else every | geometry) & parts.keys()
@@ -157,31 +149,3 @@ def test_from_the_spectra_to_the_intervals_nothing_leaks_that_is_not_said_to(lea
                     assert found >= known, (k, fold, known - found)
     for parts, _ in before:
         assert all(torch.isfinite(parts[name]).all() for name in parts if "charts" not in name)
-
-
-@pytest.mark.parametrize("learning", ["flat", "end_to_end"])
-def test_a_fold_is_fitted_though_what_it_leaves_out_is_not_known(learning):
-    alone, found = [Fold(0, LEVELS, (1, 3))], []
-    for one in (measured(), measured(np.nan, [1, 3])):
-        metrics = metric_parameters(learning=learning, evidence_margin=0.0, members=MEMBERS)
-        found.append(of_metrics(LEARNING[learning](one, metrics, run(alone, MEMBERS)).metrics))
-        features = flat_features(LEVELS, WAVELENGTHS, MEMBERS, 1)
-        block = decoder_parameters(members=MEMBERS)
-        for name, kind in KINDS.items():
-            decoders, _ = kind.fit(one, features, block, run(alone, MEMBERS))
-            found[-1] |= of_decoders(name, decoders, alone, one, features)
-    assert not changed(*found, alone[0])
-
-
-@pytest.mark.parametrize("k", [0, 2, LEVELS])
-def test_a_decoder_reads_the_geometry_of_its_own_fold(k):
-    features = flat_features(LEVELS, WAVELENGTHS)
-    changed = features + np.random.default_rng(0).normal(size=features.shape)
-    changed[:, k] = features[:, k]
-    networks = [
-        KINDS["path"].fit(measured(), of_folds, decoder_parameters(), run(LEVELS))[0].network
-        for of_folds in (features, changed)
-    ]
-    for before, after in zip(*(network.parameters for network in networks), strict=True):
-        assert torch.equal(before[k], after[k])
-        assert not torch.equal(before[k - 1], after[k - 1])

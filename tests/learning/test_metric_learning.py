@@ -18,21 +18,13 @@ from tests.learning.series import cpu, metric_parameters, smooth, spectra
 CPU = cpu(torch.float64)
 LEVELS = np.array([1.0, 4.0, 16.0, 64.0, 256.0])
 SERIES = series_of(LEVELS, spectra(5, 11))
-BENT = replace(SERIES, signal=np.sin(np.log(LEVELS)[:, None] / 3 + SERIES.axis / 100))
 RUNS = NestedRuns.of(5, metric_parameters(members=2), InnerParameters(members=1, levels=None), CPU)
 
 
-def parameters(**changes):
-    return metric_parameters(members=2, epochs=5, **changes)
-
-
-def fit(name, series=SERIES, run=RUNS.outer, **changes):
-    return LEARNING[name](series, parameters(learning=name, **changes), run)
-
-
 def test_flat_networks_have_no_curvature_on_the_given_chart():
-    series = replace(BENT, charts=(Chart.of("asinh", 3.0, LEVELS),))
-    found = fit("flat", series, evidence_margin=0.0)
+    bent = np.sin(np.log(LEVELS)[:, None] / 3 + SERIES.axis / 100)
+    series = replace(SERIES, signal=bent, charts=(Chart.of("asinh", 3.0, LEVELS),))
+    found = LEARNING["flat"](series, metric_parameters(evidence_margin=0.0), RUNS.outer)
     assert (found.metrics.members, found.metrics.charts) == (1, [series.chart] * 6)
     metric = Metric(found.metrics.network.to(torch.device("cpu"), torch.float64))
     log_sqrt, symbol = metric.with_symbol(nodes(7)[None], nodes(4))
@@ -45,7 +37,7 @@ def test_flat_networks_have_no_curvature_on_the_given_chart():
 def test_a_series_that_does_not_vary_is_refused(value, named):
     constant = replace(SERIES, signal=np.full_like(SERIES.signal, value))
     with pytest.raises(TrainingError, match=rf"spectra: found .*{named}"):
-        learn(constant, parameters(), RUNS)
+        learn(constant, metric_parameters(), RUNS)
 
 
 # charts by evidence

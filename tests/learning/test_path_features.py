@@ -2,10 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from geonode.geometry.learned import LearnedMetrics
 from geonode.learning.folds import Fold, leave_one_out
 from geonode.learning.path_features import features_to, path_features
-from geonode.spectra.chart import Chart
 from tests.geometry.closed_forms import CPU
 from tests.geometry.small_series import MEMBERS, small_metrics, small_series
 from tests.learning.series import ordered_pairs
@@ -51,18 +49,6 @@ def test_features_between_levels_are_those_by_quadrature_of_the_network():
         x = positions[fold]
         expected = [by_quadrature(6 * member + fold, x[s], x[t]) for s, t in ordered_pairs(5)]
         assert_close(found[member, fold], np.stack(expected))
-
-
-def test_the_folds_of_metrics_may_be_any():
-    """As inner folds are: one chart a fold, in the order (member, fold)."""
-    charts = [SERIES.chart, Chart.of("asinh", 2.0, SERIES.concentrations)]
-    several = LearnedMetrics(LEARNED.network[:6], charts)
-    found = path_features(several, SERIES, CHOSEN)
-    assert found.shape == (3, 2, 20, 3, 5)
-    for model in range(6):
-        alone = LearnedMetrics(LEARNED.network[[model]], [charts[model % 2]])
-        expected = path_features(alone, SERIES, CHOSEN)[0, 0]
-        np.testing.assert_array_equal(found[divmod(model, 2)], expected)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from geonode.errors import TrainingError
-from geonode.learning.blend import KINDS
 from geonode.learning.path_decoder import PathDecoders
 from geonode.learning.predicted import Predicted, mixture
 from tests.learning.series import decoder_parameters, flat_features, left_out, run, series
@@ -10,16 +9,6 @@ from tests.learning.series import decoder_parameters, flat_features, left_out, r
 
 def covariance(predicted):
     return np.einsum("trv,trw->tvw", predicted.factors, predicted.factors)
-
-
-def test_draws_have_their_mean_and_covariance():
-    draws = np.random.default_rng(0).normal(size=(2, 7, 4)) * np.array([1.0, 2.0, 0.5, 3.0])
-    predicted = Predicted.of_draws(draws)
-    np.testing.assert_allclose(predicted.spectra, draws.mean(axis=1))
-    for of_target, rows in zip(covariance(predicted), draws, strict=True):
-        np.testing.assert_allclose(of_target, np.cov(rows.T))
-    np.testing.assert_allclose(predicted.deviation, draws.std(axis=1, ddof=1))
-    assert not Predicted.of_draws(draws[:, :1]).deviation.any()  # of a single draw
 
 
 def test_a_mixture_adds_what_every_wavelength_has_besides():
@@ -60,37 +49,11 @@ def test_a_mixture_has_the_mean_and_covariance_of_its_samples():
     np.testing.assert_allclose(covariance(alone)[0], factors[0].T @ factors[0])
 
 
-# kinds of decoders
-
-LEVELS, WAVELENGTHS, MEMBERS = 5, 7, 2
-SERIES = series(LEVELS, WAVELENGTHS)
-PARAMETERS = decoder_parameters(members=MEMBERS)
-FEATURES = flat_features(LEVELS, WAVELENGTHS)
-
-
-def test_a_posterior_reads_no_geodesics_and_a_path_decoder_all():
-    """Whether the predictions change with the lengths and with the speeds."""
-    changed = [FEATURES.copy() for _ in range(2)]
-    for column, features in enumerate(changed, start=2):
-        features[..., column] **= 1.5
-    reads = {}
-    for kind, decoders in KINDS.items():
-        said = [
-            left_out(
-                decoders.fit(SERIES, features, PARAMETERS, run(LEVELS, MEMBERS))[0],
-                SERIES,
-                features,
-            )
-            for features in (FEATURES, *changed)
-        ]
-        reads[kind] = tuple(not np.array_equal(said[0], other) for other in said[1:])
-    assert reads == {"posterior": (False, False), "path": (True, True)}
-
-
 def test_a_path_decoder_without_geodesics_is_refused():
-    path, _ = PathDecoders.fit(SERIES, FEATURES, PARAMETERS, run(LEVELS, MEMBERS))
+    measured, features = series(5, 7), flat_features(5, 7)
+    path, _ = PathDecoders.fit(measured, features, decoder_parameters(), run(5))
     message = "path decoders: found no features of geodesics, expected some"
     with pytest.raises(TrainingError, match=message):
-        left_out(path, SERIES, None)
+        left_out(path, measured, None)
     with pytest.raises(TrainingError, match=message):
-        PathDecoders.fit(SERIES, None, PARAMETERS, run(LEVELS, MEMBERS))
+        PathDecoders.fit(measured, None, decoder_parameters(), run(5))

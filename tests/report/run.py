@@ -85,12 +85,6 @@ class Run:
     def plot_file(self, name):
         return self.folder / "metrics" / "plots" / f"{name}.csv"
 
-    def empty(self, *names):
-        """Leave the headers of some tables alone."""
-        for name in names:
-            header = self.plot_file(name).read_text(encoding="utf-8").splitlines()[0]
-            self.plot_file(name).write_text(f"{header}\n", encoding="utf-8")
-
     def change(self, name, **content):
         """Replace keys of one metrics file."""
         found = json.loads(self.metric_file(name).read_text(encoding="utf-8"))
@@ -137,8 +131,8 @@ class Run:
         attributes = {"made_from": self._made_from(1)}
         with self.series.artifact_writer(self.artifacts[1], attributes) as writer:
             writer.coordinate("position", nodes, units="1", long_name="charted", dims=("node",))
+            dims = ("member", "fold", "node", "wavelength")
             for name, values in grids.items():
-                dims = ("member", "fold", "node", "wavelength")
                 writer.stored(name, dims, values.astype("float32"), units="1", long_name=name)
 
     def _write_geodesics(self):
@@ -157,12 +151,10 @@ class Run:
                 writer.coordinate(name, levels[index], units="1", long_name=name, dims=("pair",))
             if self.times:
                 writer.coordinate("time", times, units="1", long_name="t")
-                one = np.repeat(paths[:, None], self.wavelengths, axis=1)
+                one = np.repeat(paths[:, None], self.wavelengths, axis=1).astype("float32")
                 values = np.broadcast_to(one, (*shape, self.times))
                 dims = ("member", "pair", "wavelength", "time")
-                writer.stored(
-                    "trajectory", dims, values.astype("float32"), units="1", long_name="trajectory"
-                )
+                writer.stored("trajectory", dims, values, units="1", long_name="trajectory")
 
     def _write_tables(self):
         plots = self.folder / "metrics" / "plots"
@@ -175,10 +167,7 @@ class Run:
             self.band: 0.5,
         }
         pd.DataFrame(table).to_csv(self.plot_file("predictions"), index=False)
-        self._write_posteriors()
-
-    def _write_posteriors(self):
-        """Density 1 / width over the whole range; sqrt(g) = 2 / sqrt(c high), known to a half."""
+        # density 1 / width over the whole range; sqrt(g) = 2 / sqrt(c high), known to a half
         low, high = self.levels[0], self.levels[-1]
         points = np.linspace(low, high, 9)
         levels, at = np.repeat(self.names, len(points)), np.tile(points, len(self.names))

@@ -51,39 +51,30 @@ def test_maps_and_paths_are_means_over_members_in_concentrations(chart, kappa, l
     assert not (paths["source"] == paths["target"]).any()
 
 
-def cut_predictions(run):
-    file = run.plot_file("predictions")
-    file.write_text("".join(file.read_text().splitlines(True)[:-1]), encoding="utf-8")
+SPOILT = {
+    "predictions": "level,wavelength,measured,predicted,90% interval\n0,400,1,1,1\n",
+    "metric_posterior": "concentration,g,deviation\n1,1,1\n",
+    "posterior": "level,concentration,density\n0,0,x\n",
+}
 
 
-def other_levels(run):
-    scores = json.loads(run.metric_file("validate").read_text(encoding="utf-8"))
-    run.change("validate", folds={f"{name}5": fold for name, fold in scores["folds"].items()})
+def test_parts_of_another_run_are_refused(run):
+    def refused(file, text, named=None):
+        kept = file.read_text(encoding="utf-8")
+        if text is None:
+            file.unlink()
+        else:
+            file.write_text(text, encoding="utf-8")
+        with pytest.raises(ArtifactError, match=named or file.name):
+            run.report()
+        file.write_text(kept, encoding="utf-8")
 
-
-def other_metric(run):
-    run.plot_file("metric_posterior").write_text("concentration,g,deviation\n1,1,1\n")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "named"),
-    [
-        (cut_predictions, "predictions.csv"),
-        (other_levels, "validate.json"),
-        (lambda run: run.change("metric", chart_kappa={"all levels": 1.0}), "metric.json"),
-        (other_metric, "metric_posterior.csv"),
-        (lambda run: run.metric_file("validate").write_text("{"), "validate.json"),
-        (
-            lambda run: run.plot_file("posterior").write_text(
-                "level,concentration,density\n0,0,x\n"
-            ),
-            "posterior",
-        ),
-        (lambda run: run.plot_file("posterior").unlink(), "posterior.csv: not found"),
-        (lambda run: run.metric_file("device").unlink(), "device.json: not found"),
-    ],
-)
-def test_parts_of_another_run_are_refused(spoil, named, run):
-    spoil(run)
-    with pytest.raises(ArtifactError, match=named):
-        run.report()
+    for name, text in SPOILT.items():
+        refused(run.plot_file(name), text, name)
+    folds = json.loads(run.metric_file("validate").read_text(encoding="utf-8"))
+    folds["folds"] = {f"{name}5": fold for name, fold in folds["folds"].items()}
+    refused(run.metric_file("validate"), json.dumps(folds))
+    refused(run.metric_file("validate"), "{")
+    refused(run.metric_file("metric"), '{"chart_kappa": {"all levels": 1.0}}')
+    refused(run.plot_file("posterior"), None, "posterior.csv: not found")
+    refused(run.metric_file("device"), None, "device.json: not found")

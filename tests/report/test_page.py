@@ -17,13 +17,7 @@ from geonode.storage.table import Column, Table
 from tests.report.reading import Page
 from tests.report.run import HOSTILE, NOT_MEASURED, Run
 
-SECTIONS = [
-    *("data", "folds", "scores", "geometry", "geodesics", "posterior", "device"),
-]
-FIGURES = [
-    *("spectra", "folds", "posterior_metric", "metric", "christoffel"),
-    *("geodesics", "posterior"),
-]
+SECTIONS = ["data", "folds", "scores", "geometry", "geodesics", "posterior", "device"]
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +25,26 @@ def full(written):
     return Page(written.page())
 
 
-def test_every_section_and_figure_is_there_in_order(full):
+def figures(page):
+    return [attributes["data-figure"] for attributes in page.all("figure")]
+
+
+def test_every_section_and_figure_is_there_in_order(full, written):
     assert [attributes["id"] for attributes in full.all("section")] == SECTIONS
-    assert [attributes["data-figure"] for attributes in full.all("figure")] == FIGURES
+    drawn = ["spectra", "folds", "posterior_metric", "metric", "christoffel"]
+    assert figures(full) == [*drawn, "geodesics", "posterior"]
     assert len(full.all("h1")) == 1
     assert [attributes["href"] for attributes in full.all("a")] == [f"#{one}" for one in SECTIONS]
+    assert "10 ppb 12.5 13.5 +2.50 1.5 to 8.5; 12.5 to 18 yes 0.25" in full.words
+    assert "contain the true value of 75 % of the levels" in full.words
+    rows = re.findall(
+        r'<tr( class="marked")?><th scope="row">([^<]*)</th><td>([^<]*)', written.page()
+    )
+    assert [row for row in rows if row[1] in {"natural cubic", "geonode", "nearest"}] == [
+        ("", "natural cubic", "0.125"),
+        (' class="marked"', "geonode", "0.250"),
+        ("", "nearest", "0.750"),
+    ]
 
 
 def test_the_page_loads_nothing_and_runs_no_script_but_its_own(full):
@@ -85,61 +94,46 @@ def test_names_from_files_are_text_everywhere(written, tmp_path):
 
 
 def test_the_verdict_says_what_is_worse_and_what_is_better(full, run):
-    assert (
-        "Worse. The best of 2 simple methods, chosen with hindsight, is natural cubic" in full.words
-    )
-    assert "The error of geonode is larger by a factor of 2" in full.words
-    assert "Better. Skill is 0.500: the error is 50 % smaller" in full.words
-    assert "Less than promised. The 90% intervals contain 80 %" in full.words
+    for sentence in (
+        "Worse. The best of 2 simple methods, chosen with hindsight, is natural cubic",
+        "The error of geonode is larger by a factor of 2",
+        "Better. Skill is 0.500: the error is 50 % smaller",
+        "Less than promised. The 90% intervals contain 80 %",
+        "1 of 2 simple methods has a smaller error than geonode",
+    ):
+        assert sentence in full.words
     assert [line["class"] for line in full.all("li")][:4] == ["plain", "bad", "good", "bad"]
-    assert "1 of 2 simple methods has a smaller error than geonode" in full.words
     held = {"all": 0.9, "interior": 0.9, "ends": 0.9, "half_width": 0.5}
     run.change("validate", rmse=0.0625, skill=-0.25, coverage={"90": held})
     words = Page(run.page()).words
-    assert "Better. The best of 2 simple methods" in words
-    assert "smaller by a factor of 2" in words
-    assert "Worse. Skill is −0.250: the error is 25 % larger" in words
-    assert "As promised. The 90% intervals" in words
-    assert "None of 2 simple methods have a smaller error" in words
+    for sentence in (
+        "Better. The best of 2 simple methods",
+        "smaller by a factor of 2",
+        "Worse. Skill is −0.250: the error is 25 % larger",
+        "As promised. The 90% intervals",
+        "None of 2 simple methods have a smaller error",
+    ):
+        assert sentence in words
     run.change("validate", rmse=0.125)
     assert "Equal. The best of 2" in Page(run.page()).words
-
-
-def test_methods_are_sorted_and_geonode_is_marked(written):
-    text = written.page()
-    rows = re.findall(r'<tr( class="marked")?><th scope="row">([^<]*)</th><td>([^<]*)', text)
-    of_methods = [row for row in rows if row[1] in {"natural cubic", "geonode", "nearest"}]
-    assert of_methods == [
-        ("", "natural cubic", "0.125"),
-        (' class="marked"', "geonode", "0.250"),
-        ("", "nearest", "0.750"),
-    ]
 
 
 def test_what_only_some_runs_have_is_shown_where_it_is_there(full, run):
     published = {"rmse": 0.1875, "q2": 0.625, "pooled_r2": 0.5625, "interior_pooled_r2": 0.4375}
     found = {"pls": {"median_absolute_error": 1.5}, "pcr": {"median_absolute_error": 4.5}}
     run.change("validate", calibrations=found, published_method=published)
+    run.change("metric", learning="flat")
+    run.change("geodesics", unconverged=3)
     more = Page(run.page()).words
     for sentence in (
         "published method: perceptrons on paths 0.188 0.625 0.562 0.438 geonode 0.250 0.375 0.500",
         "Classical calibrations are off by (median) pls 1.50 ppb and pcr 4.50 ppb.",
+        "its geodesics are straight on the chart of concentration. The metric of the",
+        "3 of 1 000 geodesics miss their target",
     ):
         assert sentence in more
         assert sentence not in full.words
     assert "1 of 2 simple methods has a smaller error than geonode" in more  # it is no baseline
-
-
-def test_a_flat_metric_and_lost_geodesics_are_named(full, run):
-    run.change("metric", learning="flat")
-    run.change("geodesics", unconverged=3)
-    words = Page(run.page()).words
-    for sentence in (
-        "its geodesics are straight on the chart of concentration. The metric of the",
-        "3 of 1 000 geodesics miss their target",
-    ):
-        assert sentence in words
-        assert sentence not in full.words
 
 
 def test_what_is_null_is_said_to_be_unknown(tmp_path):
@@ -149,7 +143,9 @@ def test_what_is_null_is_said_to_be_unknown(tmp_path):
     nothing = ("pooled_r2", "interior_pooled_r2", "coverage", "skill", "chosen_baseline_rmse")
     absent = dict.fromkeys([*nothing, "coverage90", "estimation"])
     run.change("validate", folds=dict.fromkeys(run.names, fold), **absent)
-    run.empty("posterior", "metric_posterior")
+    for name in ("posterior", "metric_posterior"):  # tables without rows
+        header = run.plot_file(name).read_text(encoding="utf-8").splitlines()[0]
+        run.plot_file(name).write_text(f"{header}\n", encoding="utf-8")
     page = Page(run.page())
     for part in (
         "noise of one scan undefined",
@@ -161,8 +157,7 @@ def test_what_is_null_is_said_to_be_unknown(tmp_path):
     assert "The geometry of the predictor" not in page.words
     assert "None" not in page.words
     assert "nan" not in page.words.split()
-    figures = [attributes["data-figure"] for attributes in page.all("figure")]
-    assert figures == ["spectra", "folds", "metric", "christoffel"]
+    assert figures(page) == ["spectra", "folds", "metric", "christoffel"]
 
 
 @pytest.mark.parametrize(
@@ -177,11 +172,6 @@ def test_the_charts_are_named(chart, kappa, learned, words, tmp_path):
     run = Run(tmp_path, levels, chart=chart, kappa=kappa, times=0).write()
     run.change("metric", chart_kappa=dict.fromkeys([*run.names, "all levels"], learned))
     assert f"chart of concentration {words}" in Page(run.page()).words
-
-
-def test_concentrations_are_in_their_table(full):
-    assert "10 ppb 12.5 13.5 +2.50 1.5 to 8.5; 12.5 to 18 yes 0.25" in full.words
-    assert "contain the true value of 75 % of the levels" in full.words
 
 
 @pytest.mark.slow

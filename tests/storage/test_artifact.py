@@ -2,69 +2,46 @@ import json
 import warnings
 from pathlib import Path
 
-import google_crc32c
 import numpy as np
 import pytest
 import xarray
-import zarr
 
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
 from geonode.storage.artifact import SEAL_AT, open_artifact
 from geonode.storage.artifact_writer import artifact_writer
 from geonode.storage.document import encode_json
 from geonode.storage.seal import file_checksum, seal
-from tests.storage.arrays import ATTRIBUTES, CHRISTOFFEL, FEATURES, SOURCE, VALUES
+from tests.storage.arrays import ATTRIBUTES, VALUES
 from tests.storage.damage import DAMAGES, contents, empty, flip, flip_every_byte
 
 
-def test_arrays_are_read_only_maps_of_their_bytes_which_their_crc_follows(written):
+def test_arrays_are_read_only_maps(written):
     artifact = open_artifact(written)
-    assert (artifact.path, artifact.attributes, [*artifact.arrays]) == (
-        written,
-        ATTRIBUTES,
-        [*VALUES],
-    )
+    assert (artifact.attributes, [*artifact.arrays]) == (ATTRIBUTES, [*VALUES])
     for name, values in VALUES.items():
         np.testing.assert_array_equal(artifact[name], values, strict=True)
         assert not artifact[name].flags.writeable
         assert isinstance(artifact[name].base, np.memmap)
-        data = values.astype(values.dtype.newbyteorder("<")).tobytes()
-        file = written.joinpath(name, "c", *"0" * values.ndim)
-        assert file.read_bytes() == data + google_crc32c.value(data).to_bytes(4, "little")
     with pytest.raises(ArtifactError, match=r"no array 'metric', expected one of christoffel, "):
         artifact["metric"]
 
 
-def test_plain_zarr_reads_it_and_finds_a_damaged_value(path):
-    group = zarr.open_group(path, mode="r", use_consolidated=False)
-    assert set(group.array_keys()) == set(VALUES)
-    for name, values, file in (
-        ("features", FEATURES, "features/c/0/0/0"),
-        ("christoffel", CHRISTOFFEL, "christoffel/c/0/0/0/0"),
-    ):
-        np.testing.assert_array_equal(group[name][...], values)
-        assert np.isnan(group[name].fill_value)
-        flip(path / file)
-        with pytest.raises(ValueError, match="checksum"):
-            group[name][...]
-
-
-def test_xarray_opens_it_with_names_and_units_and_no_warning(written):
+def test_xarray_opens_it_with_names_and_units_and_finds_a_damaged_value(path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        dataset = xarray.open_zarr(written, consolidated=False, chunks=None)
-        dataset.load()
-    assert dataset.sizes == {"member": 2, "fold": 2, "node": 5, "pair": 3, "wavelength": 7}
+        dataset = xarray.open_zarr(path, consolidated=False, chunks=None).load()
     assert set(dataset.coords) == {"wavelength", "pair", "source"}
-    assert set(dataset.data_vars) == {"christoffel", "converged", "features", "start", "velocity"}
     assert dataset["features"].dims == ("member", "pair", "wavelength")
-    assert set(dataset["features"].coords) == {"wavelength", "pair", "source"}
     assert dataset["wavelength"].attrs == {"units": "nm", "long_name": "Wavelength"}
     assert dataset["features"].attrs == {"units": "1", "long_name": "Features"}
-    assert dataset["converged"].dtype == bool
     assert dataset.attrs["chart"] == "linear"
-    np.testing.assert_array_equal(dataset["source"], SOURCE)
-    np.testing.assert_array_equal(dataset["christoffel"], CHRISTOFFEL)
+    for name, values in VALUES.items():
+        np.testing.assert_array_equal(dataset[name], values)
+        assert dataset[name].dtype == values.dtype
+    for name in ("features", "christoffel"):
+        flip(path.joinpath(name, "c", *"0" * VALUES[name].ndim))
+        with pytest.raises(ValueError, match="checksum"):
+            xarray.open_zarr(path, consolidated=False, chunks=None)[name].load()
 
 
 def test_a_flipped_bit_in_any_byte_of_any_file_is_found(tmp_path):
@@ -147,35 +124,28 @@ def test_damage_after_opening_is_no_wrong_number(path, file, damage):
     assert caught.value.array == name
 
 
-def changed(name, value):
-    return lambda metadata: metadata.__setitem__(name, value)
-
-
 PICKLE = [{"name": "numcodecs.pickle"}, {"name": "crc32c"}]
 REGULAR = {"name": "regular", "configuration": {"chunk_shape": [1]}}
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("name", "value", "message"),
     [
-        (changed("codecs", PICKLE), "codecs .*pickle"),
-        (changed("codecs", [{"name": "blosc"}]), "codecs .*blosc"),
-        (changed("codecs", []), "list index"),
-        (changed("codecs", 3), "not subscriptable"),
-        (changed("chunk_grid", REGULAR), "chunk_grid"),
-        (changed("shape", [10**12]), "chunk_grid"),
-        (changed("data_type", "object"), "object of dimensions"),
-        (changed("data_type", "int64"), "16 bytes, expected 28"),
-        (changed("dimension_names", []), "of dimensions"),
-        (dict.clear, "attributes"),
+        ("codecs", PICKLE, "codecs .*pickle"),
+        ("codecs", [], "list index"),
+        ("codecs", 3, "not subscriptable"),
+        ("chunk_grid", REGULAR, "chunk_grid"),
+        ("shape", [10**12], "chunk_grid"),
+        ("data_type", "object", "object of dimensions"),
+        ("data_type", "int64", "16 bytes, expected 28"),
+        ("dimension_names", [], "of dimensions"),
     ],
 )
-def test_sealed_metadata_of_anything_else_are_refused(path, change, message):
+def test_sealed_metadata_of_anything_else_are_refused(path, name, value, message):
     """No codec that a store names is ever run."""
     file, root = path / "start/zarr.json", path / "zarr.json"
     metadata, group = (json.loads(one.read_bytes()) for one in (file, root))
-    change(metadata)
-    file.write_bytes(encode_json(file, metadata))
+    file.write_bytes(encode_json(file, metadata | {name: value}))
     group["attributes"]["files"]["start/zarr.json"] = file_checksum(file)
     root.write_bytes(seal(encode_json(root, group), SEAL_AT))
     match = f"array 'start': found .*{message}.*run `dvc repro`"

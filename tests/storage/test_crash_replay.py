@@ -69,7 +69,6 @@ def killed(act, at):
 @pytest.mark.parametrize(
     ("write", "act", "old"),
     [
-        (write_file, write_file, None),
         (write_file, write_file, b"1"),
         (write_folder, write_folder, None),
         (write_folder, write_folder, b"1"),
@@ -108,27 +107,23 @@ def test_what_is_new_is_flushed_before_it_moves_and_the_move_before_the_old_goes
     path, events = tmp_path / "a", []
     write(path, b"1")
 
-    def noting(name, kind):
+    def note(name):
         call = getattr(os, name)
 
         def noted(what, *given, **named):
             at = Path(f"/proc/self/fd/{what}").readlink() if name == "fsync" else what
-            events.append((kind, os.fspath(at)))
+            events.append((name.replace("replace", "rename"), os.fspath(at)))
             return call(what, *given, **named)
 
         monkeypatch.setattr(os, name, noted)
 
     for name in ("fsync", "rename", "replace", "rmdir"):
-        noting(name, {"fsync": "flush"}.get(name, "move" if name != "rmdir" else "remove"))
+        note(name)
     write(path, b"2")
-    own = tmp_path / ".a.geonode"
-    moved = events.index(("move", str(own / "new")))
-    below = [own / "new"]
-    if write is write_folder:
-        below += [own / "new" / name for name in ("first", "deep", "deep/second")]
-    flushed = [at for kind, at in events[:moved] if kind == "flush"]
-    assert {str(file) for file in below} <= {*flushed}
-    after = events.index(("flush", str(tmp_path)), moved)
-    removed = [place for place, (kind, _) in enumerate(events) if kind == "remove"]
-    assert all(place > after for place in removed)
+    new = tmp_path / ".a.geonode" / "new"
+    names = [""] if write is write_file else ["", "first", "deep", "deep/second"]
+    moved = events.index(("rename", str(new)))
+    assert {("fsync", str(new / name)) for name in names} <= {*events[:moved]}
+    after = events.index(("fsync", str(tmp_path)), moved)
+    assert all(place > after for place, (name, _) in enumerate(events) if name == "rmdir")
     assert value_of(path) == b"2"

@@ -7,10 +7,9 @@ import torch
 
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
 from geonode.storage import lineage
-from geonode.storage.artifact import open_artifact
 from geonode.storage.artifact_writer import artifact_writer
-from geonode.storage.lineage import Seal, consistent_artifacts, read_seal
-from geonode.storage.weights import read_weights, write_weights
+from geonode.storage.lineage import consistent_artifacts, read_seal
+from geonode.storage.weights import write_weights
 from tests.storage.damage import cut
 
 NAMES = ("spectra.zarr", "metric.safetensors", "solved.zarr")
@@ -31,17 +30,6 @@ def write(path, value=1.0, **attributes):
 def chain(folder):
     """Three artifacts, each made from all before it."""
     return [folder / name for name in NAMES]
-
-
-def test_the_checksum_is_the_one_that_the_seal_shows(chain):
-    attributes = json.loads((chain[0] / "zarr.json").read_text(encoding="utf-8"))["attributes"]
-    header = chain[1].read_bytes()
-    assert read_seal(chain[0]) == Seal(attributes["checksum"], {})
-    assert f'"checksum":"{read_seal(chain[1]).checksum}"'.encode() in header
-    assert open_artifact(chain[2]).attributes == {
-        "made_from": {path.name: read_seal(path).checksum for path in chain[:2]}
-    }
-    assert "checksum" not in read_weights(chain[1])[1]
 
 
 @pytest.mark.parametrize("place", range(3))
@@ -97,8 +85,6 @@ def test_what_is_damaged_silent_or_absent_is_told(chain):
 
     write(chain[1])
     refused(ArtifactError, r"from spectra\.zarr of checksum none, expected")
-    cut(chain[1])
-    refused(CorruptArtifactError, r"metric\.safetensors.*fails its checksum")
     chain[1].unlink()
     refused(MissingArtifactError, r"metric\.safetensors: not found")
     cut(chain[0] / "zarr.json")
@@ -106,15 +92,13 @@ def test_what_is_damaged_silent_or_absent_is_told(chain):
 
 
 def test_the_digest_of_the_code_is_of_every_byte(tmp_path, monkeypatch):
-    shutil.copytree(lineage.PACKAGE, tmp_path / "geonode")
-    monkeypatch.setattr(lineage, "PACKAGE", tmp_path / "geonode")
+    code = shutil.copytree(lineage.PACKAGE, tmp_path / "geonode")
+    monkeypatch.setattr(lineage, "PACKAGE", code)
     found = [lineage.code_digest.__wrapped__()]
     for change in ("evaluation/panel.py", "posterior/prior.safetensors"):
-        file = tmp_path / "geonode" / change
-        file.write_bytes(file.read_bytes() + b" ")
+        with (code / change).open("ab") as file:
+            file.write(b" ")
         found.append(lineage.code_digest.__wrapped__())
-    (tmp_path / "geonode" / "evaluation/panel.py").rename(
-        tmp_path / "geonode" / "evaluation/other.py"
-    )
+    (code / "evaluation/panel.py").rename(code / "evaluation/other.py")
     found.append(lineage.code_digest.__wrapped__())
     assert len(set(found)) == 4

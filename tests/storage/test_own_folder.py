@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from geonode.errors import ParameterError
@@ -23,24 +25,14 @@ def test_what_was_written_is_replaced_when_asked(folder):
     require_folder(folder, [], overwrite=False)  # empty
 
 
-@pytest.mark.parametrize("name", ["thesis.docx", "summary.csv", PAGE])
-def test_what_is_not_ours_is_not_replaced(tmp_path, name):
-    (tmp_path / name).write_text("mine")
-    with pytest.raises(ParameterError, match=name):
-        require_folder(tmp_path, [], overwrite=True)
-
-
-@pytest.mark.parametrize("name", ["next.csv", "summary.csv"])
-@pytest.mark.parametrize("kind", ["file", "folder", "link"])
-def test_what_was_put_there_since_is_not_replaced(folder, name, kind):
-    mine = folder / name
-    mine.unlink(missing_ok=True)
-    if kind == "folder":
-        mine.mkdir()
-    elif kind == "link":
-        mine.symlink_to(folder / PAGE)
-    else:
-        mine.write_text("mine")
+@pytest.mark.parametrize("name", ["next.csv", "summary.csv", PAGE])
+@pytest.mark.parametrize(
+    "make",
+    [Path.mkdir, lambda mine: mine.symlink_to("out"), lambda mine: mine.write_text("mine")],
+)
+def test_what_is_not_ours_is_not_replaced(folder, name, make):
+    (folder / name).unlink(missing_ok=True)
+    make(folder / name)
     with pytest.raises(ParameterError, match=f"{name}.*move your own or changed files away"):
         require_folder(folder, [], overwrite=True)
 

@@ -9,7 +9,7 @@ from geonode.storage.seal import UNSEALED, WEIGHTS_AT, seal
 from geonode.storage.weights import read_weights, write_weights
 from tests.storage.damage import assert_damage_is_found
 
-METADATA = {"chart": "linear", "text": 'a "checksum":"00000000" µ', "members": "4"}
+METADATA = {"text": 'a "checksum":"00000000" µ', **{letter: letter for letter in "abcdefg"}}
 NAN = b"\0\0\xc0\x7f"
 
 
@@ -40,26 +40,22 @@ def test_round_trip(file):
     assert list(metadata.items()) == list(METADATA.items())
     assert read.keys() == tensors().keys()
     for name, tensor in tensors().items():
-        assert read[name].dtype == tensor.dtype
         assert read[name].is_contiguous()
-        assert torch.equal(read[name], tensor.detach())
+        torch.testing.assert_close(read[name], tensor.detach(), rtol=0, atol=0)
+    # safetensors itself orders metadata by a hash that is seeded anew for every map
+    before = file.read_bytes()
+    for _ in range(5):
+        write_weights(file, tensors(), METADATA)
+        assert file.read_bytes() == before
 
 
 def test_the_file_is_plain_safetensors_with_aligned_data(file):
     with safetensors.safe_open(file, framework="pt") as plain:
         assert plain.metadata().keys() == {"checksum", *METADATA}
         assert torch.equal(plain.get_tensor("weight"), tensors()["weight"])
-    assert int.from_bytes(file.read_bytes()[:8], "little") % 8 == 0
-
-
-def test_the_same_input_gives_the_same_bytes(file):
-    # safetensors itself orders metadata by a hash that is seeded anew for every map
-    metadata = {letter: letter for letter in "abcdefgh"}
-    written = set()
-    for _ in range(5):
-        write_weights(file, tensors(), metadata)
-        written.add(file.read_bytes())
-    assert len(written) == 1
+    for text in ("", "a"):  # without padding one of the two would be aligned at most
+        write_weights(file, tensors(), {"text": text})
+        assert int.from_bytes(file.read_bytes()[:8], "little") % 8 == 0
 
 
 def test_a_flipped_bit_in_any_byte_and_another_length_are_found(file):
@@ -76,7 +72,6 @@ def tensor(size):
     ("header", "data", "message"),
     [
         (tensor(2), bytes(4) + NAN, "array 'a': contains NaN or infinity"),
-        ({"__metadata__": None}, bytes(8), "contains no tensors"),
         ({"a": 3}, bytes(8), "contains no tensors"),
         (tensor(3), bytes(8), "contains no tensors"),
     ],

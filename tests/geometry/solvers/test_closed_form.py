@@ -5,7 +5,6 @@ import torch
 
 from geonode.geometry.problem import BoundaryValueProblem
 from geonode.geometry.solvers.closed_form import ClosedForm
-from geonode.geometry.stations import FEATURES
 from tests.geometry.closed_forms import (
     KNOWN,
     DirectSource,
@@ -20,7 +19,6 @@ from tests.geometry.closed_forms import (
 STATIONS = torch.tensor([-1.0, -0.61, -0.2, 0.35, 0.36, 1.0], dtype=torch.float64)
 TIMES = torch.linspace(0, 1, 21, dtype=torch.float64)
 INVERTIBLE = [metric for metric in KNOWN if metric.inverse]
-TOLERANCE = 1e-6
 SMOOTH, SHARP = random_metric(41, 2.0), random_metric(41, 4.0)
 NETWORK_WAVELENGTHS = torch.tensor([-0.8, 0.1, 0.7], dtype=torch.float64)
 FORMATS = pytest.mark.parametrize(
@@ -28,27 +26,16 @@ FORMATS = pytest.mark.parametrize(
 )
 
 
-def solve(grid, stations=STATIONS, tolerance=TOLERANCE):
+def solve(grid, stations=STATIONS):
     """Closed form, problem of all pairs, and what is known of its geodesics."""
     closed_form, problem = ClosedForm(grid), BoundaryValueProblem.all_pairs(stations)
     wavelengths = torch.linspace(-1, 1, grid.log_sqrt.shape[1], dtype=stations.dtype)
-    solution = closed_form.solve(problem, tolerance)
+    solution = closed_form.solve(problem, 1e-6)
     length = closed_form.arc_length.at(stations)
-    return (
-        closed_form,
-        problem,
-        SimpleNamespace(
-            v0=solution.v0,
-            residual=solution.residual,
-            converged=solution.converged,
-            speed=length[problem.target] - length[problem.source],
-            features=closed_form.stations(stations, wavelengths).every_path(solution.v0)[1],
-        ),
-    )
-
-
-def network_grid(metric, resolution):
-    return DirectSource(metric, NETWORK_WAVELENGTHS).grid(0, nodes(resolution))
+    found = SimpleNamespace(**vars(solution))
+    found.speed = length[problem.target] - length[problem.source]
+    found.features = closed_form.stations(stations, wavelengths).every_path(solution.v0)[1]
+    return closed_form, problem, found
 
 
 def expected_features(metrics, problem):
@@ -75,12 +62,12 @@ def test_velocity_and_features_against_closed_forms(dtype, bound):
     # The longest path is 11 long and the fastest velocity 22: errors are relative to that size.
     assert ((solved.v0 - v0).abs() / (1 + v0.abs())).max() <= bound
     error = (solved.features[..., :4] - features).abs() / (1 + features.abs())
-    for k, name in enumerate(FEATURES[:4]):
-        # A short path in float32: a difference of two integrals, over its length of 0.01
-        apart = (problem.stations[problem.target] - problem.stations[problem.source]).abs()
-        short = (apart < 0.1) & (dtype == torch.float32)
-        assert error[~short, :, k].max() <= bound, name
-        assert error[..., k].max() <= (100 * bound if k == 1 and short.any() else bound), name
+    # The mean of a short path in float32 is a difference of two integrals over its length of 0.01.
+    apart = (problem.stations[problem.target] - problem.stations[problem.source]).abs()
+    short = (apart < 0.1) & (dtype == torch.float32)
+    assert error[~short].max() <= bound
+    assert error[..., [0, 2, 3]].max() <= bound
+    assert error[..., 1].max() <= (100 if short.any() else 1) * bound
     assert solved.converged.all()
     rounding = 8 * torch.finfo(dtype).eps
     torch.testing.assert_close(solved.features[..., 2], solved.speed.abs(), rtol=rounding, atol=0)
@@ -113,7 +100,7 @@ def test_error_falls_with_the_fourth_power_of_the_step():
     assert order([1 / (n - 1) for n in resolutions], errors) == pytest.approx(4, abs=0.3)
 
 
-@pytest.mark.parametrize("at", [-0.70007, 0.1234, 0.3551, 0.999999])
+@pytest.mark.parametrize("at", [-0.70007, 0.3551, 0.999999])
 @pytest.mark.parametrize("resolution", [7, 2000])
 def test_minimum_between_nodes_is_found(at, resolution):
     """The symbol of the valley is linear, so the minimum is exact on any grid."""
@@ -127,11 +114,12 @@ def test_minimum_between_nodes_is_found(at, resolution):
     assert inside.any()
 
 
-@pytest.mark.parametrize(("metric", "coarse"), [(SMOOTH, 4), (SMOOTH, 9), (SHARP, 24)])
+@pytest.mark.parametrize(("metric", "coarse"), [(SMOOTH, 9), (SHARP, 24)])
 def test_a_grid_that_is_too_coarse_is_reported(metric, coarse):
     """The residual is of the size of the true error of the endpoint, by integrating the network."""
-    _, problem, solved = solve(network_grid(metric, coarse))
-    _, _, truth = solve(network_grid(metric, 1500))
+    source = DirectSource(metric, NETWORK_WAVELENGTHS)
+    _, problem, solved = solve(source.grid(0, nodes(coarse)))
+    _, _, truth = solve(source.grid(0, nodes(1500)))
     roots = metric(STATIONS[None], NETWORK_WAVELENGTHS)[0].sqrt()
     endpoint = solved.v0 * roots[problem.source] - truth.speed
     endpoint = (endpoint / roots[problem.target]).abs()

@@ -8,7 +8,6 @@ import torch
 from geonode.geometry.field import Field
 from geonode.geometry.grid import Grid
 from geonode.geometry.problem import BoundaryValueProblem, Solution
-from geonode.geometry.solvers import methods
 from geonode.geometry.solvers.closed_form import ClosedForm
 from geonode.geometry.solvers.initial_value import Arrival
 from geonode.geometry.solvers.methods import SOLVERS, shoot
@@ -39,7 +38,7 @@ def solve(name, grid=GRID, problem=PROBLEM, tolerance=1e-6, **others):
     return SOLVERS[name](ClosedForm(grid), problem, parameters(tolerance, **others))
 
 
-def endpoint_errors(solution, problem=PROBLEM):
+def endpoint_errors(solution, problem):
     """Where velocities lead minus the target, to first order, by formula."""
     start, end = (problem.stations.double()[i] for i in (problem.source, problem.target))
     errors = []
@@ -51,25 +50,25 @@ def endpoint_errors(solution, problem=PROBLEM):
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-def test_velocities_are_those_of_the_closed_form(name):
-    solution = solve(name, steps=25)
-    assert endpoint_errors(solution).abs().max() <= (1e-10 if name == "closed_form" else 1e-5)
+@pytest.mark.parametrize(
+    ("dtype", "tolerance", "error"), [(torch.float64, 1e-6, 1e-5), (torch.float32, 3e-6, 1e-3)]
+)
+def test_velocities_are_those_of_the_closed_form(name, dtype, tolerance, error):
+    """And single precision is kept to."""
+    grid, alone = GRID.to(torch.empty(0, dtype=dtype)), dtype == torch.float32
+    with NoFloat64() if alone else torch.no_grad():
+        problem = BoundaryValueProblem.all_pairs(STATIONS.to(dtype))
+        tolerance = 1e-4 if alone and name == "dopri5" else tolerance
+        solution = solve(name, grid, problem, tolerance, steps=25)
+    if (name, alone) == ("closed_form", False):
+        error = 1e-10
+    assert solution.v0.dtype == solution.residual.dtype == dtype
+    assert endpoint_errors(solution, problem).abs().max() <= error
     assert solution.converged.all()
-    assert solution.residual.abs().max() <= 1e-6
+    assert solution.residual.abs().max() <= tolerance
     assert (solution.evaluations > (1 if name == "closed_form" else 40)).all()
     shape = (len(PROBLEM.source), len(METRICS))
     assert {getattr(solution, part).shape for part in PARTS} == {shape}
-
-
-@pytest.mark.parametrize("name", SOLVERS)
-def test_single_precision_alone(name):
-    grid, stations = GRID.to(torch.empty(0)), STATIONS.float()
-    with NoFloat64():
-        problem = BoundaryValueProblem.all_pairs(stations)
-        solution = solve(name, grid, problem, 1e-4 if name == "dopri5" else 3e-6, steps=12)
-    assert solution.v0.dtype == solution.residual.dtype == torch.float32
-    assert solution.converged.all()
-    assert endpoint_errors(solution, problem).abs().max() <= 1e-3
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -88,10 +87,9 @@ def test_bits_do_not_depend_on_what_else_is_solved(name, dtype):
         )
         return [paths, features, *(getattr(solution, field) for field in PARTS)]
 
-    whole = some(torch.arange(12), torch.arange(7))
-    for pairs, columns in (([7], [4]), ([3, 11, 3], [6, 0, 2])):
-        for part, all_rows in zip(some(pairs, torch.tensor(columns)), whole, strict=True):
-            assert torch.equal(part, all_rows[pairs][:, columns])
+    whole, pairs, columns = some(torch.arange(12), torch.arange(7)), [3, 11, 3], [6, 0, 2]
+    for part, all_rows in zip(some(pairs, torch.tensor(columns)), whole, strict=True):
+        assert torch.equal(part, all_rows[pairs][:, columns])
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -135,7 +133,7 @@ def test_rows_stop_after_arriving_twice_and_cost_no_more(steps):
     found = shoot(Field(counted, known.which), start, end, rk4(steps), 1e-6)
     assert torch.equal(found.evaluations, counts)
     assert found.evaluations[0] == 4 + 2 * (4 * steps + 2)  # constant: the guess is exact
-    assert found.evaluations.max() >= 4 + 3 * (4 * steps + 2)
+    assert found.evaluations.max() == 4 + 3 * (4 * steps + 2)  # it is good otherwise
 
 
 def test_only_successive_arrivals_count():
@@ -150,11 +148,9 @@ def test_only_successive_arrivals_count():
     assert found.evaluations.tolist() == [4 + 4]
 
 
-def test_a_budget_that_is_too_small_is_told(monkeypatch):
-    start, end = torch.tensor([[-0.8, -0.8], [0.8, 0.8]]).double()
-    field = field_of([exponential(-1.9), exponential(0.1)])
-    monkeypatch.setattr(methods, "CORRECTIONS", 1)
-    found = shoot(field, start, end, rk4(100), 1e-7)
-    assert found.converged.tolist() == [False, True]
-    assert found.evaluations.tolist() == [4 + 2 * 402] * 2
-    assert torch.equal(found.residual, rk4(100)(field, start, found.v0).position - end)
+def test_rows_that_do_not_arrive_in_nine_shots_are_told():
+    start, end = torch.tensor([[-0.8], [0.8]]).double()
+    field = field_of([exponential(-1.9)])
+    found = shoot(field, start, end, rk4(9), -1.0)
+    assert (found.converged.tolist(), found.evaluations.tolist()) == ([False], [4 + 9 * 38])
+    assert torch.equal(found.residual, rk4(9)(field, start, found.v0).position - end)
