@@ -131,13 +131,6 @@ def unpickled(folder):
     return folder / "a.zarr"
 
 
-def linked(folder):
-    path = unpickled(folder)
-    (path / "absorbance").rename(folder / "elsewhere")
-    (path / "absorbance").symlink_to(folder / "elsewhere")
-    return path
-
-
 def consolidated(folder):
     """A store whose consolidated metadata alone name an array, of objects that are unpickled."""
     path = store(2)(folder)
@@ -248,7 +241,6 @@ CLAIMS = {
     ),
     "a shape": (store(3, shape=[10**6, 10**6], chunk_grid=chunks(10**5, 10**5)), "8e\\+12 bytes"),
     "a pickle": (unpickled, "absorbance/.zarray: found codec 'pickle', expected one of .*run code"),
-    "a pickle behind a link": (linked, "absorbance: found a link, expected files and folders"),
     "a pickle in consolidated metadata": (consolidated, "read"),
     "an artifact of 8 TB": (
         sealed("signal", shape=[10**6, 10**6]),

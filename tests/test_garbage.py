@@ -21,9 +21,8 @@ def ends(module, called, arguments):
     return done.stdout.splitlines()[-1]
 
 
-def test_commands_and_stages_collect_seldom_and_not_at_their_end():
+def test_commands_collect_seldom_and_not_at_their_end():
     assert ends("geonode.cli", "app", "['inspect', 'absent.csv']") == "10000 True"
-    assert ends("stages.spectra", "app", "['--params', 'absent.yaml']") == "10000 True"
 
 
 def test_triton_gets_back_what_it_reports_otherwise():

@@ -11,9 +11,7 @@ import pytest
 from openpyxl import load_workbook
 
 from geonode.calibration.calibration_file import CalibrationFile
-from geonode.errors import ArtifactError
 from geonode.report.calibration_files import write_calibration
-from geonode.storage.own_folder import require_folder
 from tests.calibration import beer
 from tests.commands.calling import call, records, rows, write
 from tests.report.reading import Page
@@ -211,14 +209,3 @@ def test_a_folder_whose_name_is_no_text_has_a_page(calibration, tmp_path):
     folder.unlink()
     write_calibration(calibration, folder)
     assert command(folder)[-1] == str(tmp_path / "a?b" / "calibration.safetensors")
-
-
-def test_the_folder_is_written_whole_and_may_be_replaced(calibration, tmp_path):
-    folder = tmp_path / "out"
-    for overwrite in (False, True):
-        require_folder(folder, [], overwrite=overwrite)
-        write_calibration(calibration, folder)
-        assert {entry.name for entry in folder.iterdir()} == NAMES - {"unknowns.csv"}
-    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
-    with pytest.raises(ArtifactError, match="cannot be written"):
-        write_calibration(calibration, Path("/proc/nowhere/out"))

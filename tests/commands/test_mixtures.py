@@ -7,12 +7,10 @@ import pandas as pd
 import pytest
 from openpyxl import load_workbook
 
-from geonode.commands.spectra_file import spectra_parameters
-from geonode.reading.series_file import read_measured
 from geonode.wording import quantity
 from tests.commands.calling import call
 from tests.mixtures import beer
-from tests.mixtures.beer import HEADERS, KNOWN, NM, UNKNOWN, frame, table
+from tests.mixtures.beer import KNOWN, NM, UNKNOWN, frame, table
 
 
 def control(amounts):
@@ -174,14 +172,3 @@ def test_a_control_fails_by_the_substance_that_is_wrong(made, tmp_path):
     found = pd.read_excel(tmp_path / "out.xlsx", sheet_name=None)
     assert [*found] == ["unknowns", "controls", "record"]
     assert (found["unknowns"]["remark"].str.endswith("a control failed")).all()
-
-
-def substances(folder, **options):
-    return read_measured(spectra_parameters(folder / "known.csv", **options)).substances
-
-
-def test_one_of_several_amounts_is_one_substance(made, tmp_path):
-    assert substances(made) == ("lead", "zinc")
-    assert len(substances(made, target="zinc")) == 1
-    table(KNOWN[:, :1], HEADERS[:1]).to_csv(tmp_path / "known.csv", index=False)
-    assert len(substances(tmp_path)) == 1

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +32,7 @@ def written(folder, levels, noise=0.01, name="series.csv"):
 
 def test_what_a_file_holds_is_said(tmp_path):
     path = written(tmp_path, [0, 5, 20, 60])
-    lines = path.read_text().splitlines()
-    at, _, *rest = lines[6].split(";")
-    lines[6] = ";".join([at, "", *rest])
-    path.write_text("\n".join(lines), encoding="utf-8")
+    path.write_text(re.sub("^310;[^;]+", "310;", path.read_text(), flags=re.M), encoding="utf-8")
     inspection = inspect_file(path)
     found = inspection.to_json()
     assert found["format"] == "text, delimiter semicolon, decimal comma, one column a spectrum"
@@ -56,7 +54,6 @@ def test_what_a_file_holds_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("levels", "chart", "window"),
     [
-        ([0, 1, 10, 10000], "linear", None),
         ([1, 2, 3, 100], "linear", (310.0, 400.5)),
         ([1, 2, 3, 101], "log", None),
     ],

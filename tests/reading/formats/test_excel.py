@@ -1,5 +1,4 @@
 import datetime
-import zipfile
 
 import numpy as np
 import openpyxl
@@ -7,7 +6,6 @@ import pytest
 
 from geonode.errors import SpectraError
 from geonode.reading.files import Choices, read_spectra
-from geonode.reading.formats import excel
 from tests.reading.tables import (
     AXIS,
     LEVELS,
@@ -26,16 +24,14 @@ CELLS, TALL, LONG = numbers(wide()), numbers(tall("concentration")), numbers(lon
 
 
 def changed(row, column, value):
-    rows = [list(cells) for cells in CELLS]
+    rows = numbers(wide())
     rows[row][column] = value
     return rows
 
 
 READ = {
     "texts": [wide()],
-    "a number as text": [changed(1, 1, "0.1")],
     "levels as text": [[wide()[0], *CELLS[1:]]],
-    "rows upside down": [[CELLS[0], *CELLS[:0:-1]]],
     "empty cells at the edges": [[*([*row, None] for row in CELLS), [None] * 7, []]],
     "other sheets that are empty": [[], CELLS, [[None, None]]],
     "text around": [
@@ -67,13 +63,10 @@ def test_numbers_are_read_to_the_last_bit_and_units_in_the_header(book):
         ([[], []], "found no cells in any sheet"),
         ([changed(2, 3, "0,3")], "row 3, column '20.*': found '0,3', expected a number with a dec"),
         ([changed(2, 3, True)], "row 3, column '20.*': found 'True'"),
-        ([changed(2, 3, "#DIV/0!")], "row 3, column '20.*': found '#DIV/0!'"),
         ([changed(2, 3, "=1+1")], "found a formula in D3 whose value was never saved"),
         ([changed(2, 3, datetime.date(2024, 1, 5))], "row 3, column '20.*': found '2024-01-05"),
-        ([changed(2, 3, datetime.time(12, 30))], "row 3, column '20.*': found '12:30"),
         ([changed(2, 3, None)], "row 3, column '20.*': found an empty or NaN cell"),
         ([[*CELLS[:2], [], *CELLS[2:]]], "row 3: found a blank row above data"),
-        ([[*CELLS, [1] * 7]], "row 6: found 7 cells, expected 5"),
     ],
 )
 def test_what_is_no_table_is_refused(book, sheets, message):
@@ -102,17 +95,8 @@ def test_a_number_that_is_shown_as_another_is_refused(book, number_format):
 
 HEADER = ("B1", "C1", "D1", "E1")
 PPB = '0" ppb"'
-
-
-FORMATS = ["0.00", "#,##0.00", '0.0" %"', "[Red]0.0E+00", "@"]
-WITH_PPB = [
-    PPB,
-    'General" ppb"',
-    r"0.0\ \p\p\b",
-    '#,##0.00 "ppb";-0 "ppb"',
-    "0 [$ppb]",
-    '0" (ppb)"',
-]
+FORMATS = ["#,##0.00", '0.0" %"', "[Red]0.0E+00", "@"]
+WITH_PPB = [PPB, 'General" ppb"', r"0.0\ \p\p\b", '#,##0.00 "ppb";-0 "ppb"', "0 [$ppb]"]
 CELLS_OF_X = [["x", *LEVELS], *CELLS[1:]]
 
 
@@ -131,7 +115,6 @@ def column(letter, number_format):
         (TALL, dict.fromkeys(HEADER, '0" nm"'), ("nm", None)),
         (LONG, column("A", PPB) | column("C", '0.0" AU"'), ("nm", "ppb")),
         (CELLS, column("A", '0.0" nm"') | column("B", '0.0" AU"'), ("nm", None)),
-        ([["x", *LEVELS], *CELLS[1:]], column("A", '0" nm"'), ("nm", None)),
         ([["wavelength", *LEVELS], *CELLS[1:]], column("A", '0" nm"'), ("nm", None)),
         ([[None, None, *row] for row in CELLS_OF_X], column("C", '0" nm"'), ("nm", None)),
         ([["wavelength", *LEVELS], *CELLS[1:]], {"E3": '0.0" %"'}, ("1", None)),
@@ -177,23 +160,11 @@ def test_two_columns_without_a_header_lose_no_row(book, tmp_path):
     for name, values in zip(NAMES, SPECTRA, strict=True):
         rows = np.column_stack([AXIS, values]).tolist()
         book(rows, A1='0" nm"', A2='0" nm"', B1='0" AU"').rename(folder / f"{name} ppb.xlsx")
-    table = read_table(folder)
-    np.testing.assert_array_equal(table.axis, AXIS)
-    np.testing.assert_array_equal(table.spectra, SPECTRA)
+    assert_series(read_table(folder), "ppb")
 
 
-def test_what_is_no_workbook_or_unpacks_to_too_much_is_not_opened(book, file, monkeypatch):
-    path = book(CELLS)
-    size = sum(entry.file_size for entry in zipfile.ZipFile(path).infolist())
-    monkeypatch.setattr(excel, "LARGEST_WORKBOOK", size)
-    assert len(read_table(path).concentrations) == 4
-    monkeypatch.setattr(excel, "LARGEST_WORKBOOK", size - 1)
-    monkeypatch.setattr(openpyxl, "load_workbook", None)
-    with pytest.raises(SpectraError, match=f"found {size} bytes unpacked"):
-        read_table(path)
-    with pytest.raises(
-        SpectraError, match=r"found no workbook that can be read \(BadZip.* or as \.csv"
-    ):
+def test_what_is_no_workbook_is_not_opened(file):
+    with pytest.raises(SpectraError, match=r"no workbook that can be read \(BadZip.* or as \.csv"):
         read_table(file("nm,0,1,2,3\n", "a.xlsx"))
 
 

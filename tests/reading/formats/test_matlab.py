@@ -43,7 +43,6 @@ def test_one_of_several_amounts_is_asked_for(mat):
     ("arrays", "message"),
     [
         ({"X": X, "Y": X, "nm": AXIS}, "found the matrices .*'X', 'Y'"),
-        ({"X": X}, "expected one of them along one side as axis"),
         ({"X": X, "a": AXIS, "b": -AXIS}, "expected one of them along one side as axis"),
         ({"X": X, "nm": AXIS, "conc": LEVELS, "level": LEVELS}, "found several amounts"),
         ({"X": X, "nm": AXIS}, "name of a sample"),
