@@ -86,7 +86,7 @@ def test_intervals_have_the_level_that_is_asked_for(trained, uncalibrated, tmp_p
     for level in ("0.8", "0.94", "0.95", "0.99"):
         out = tmp_path / f"{level}.csv"
         words = (*options(WANTED), "--extrapolate", "--level", level, "--out", out)
-        assert call("predict", *words, "--root", trained).exit_code == 0
+        call("predict", *words, "--root", trained, status=0)
         written, _ = numbers(out)
         low, high = (written[f"{end}{level[2:].ljust(2, '0')}"] for end in ("low", "high"))
         widths[level] = (high - low) / 2
@@ -105,8 +105,7 @@ def test_intervals_have_the_level_that_is_asked_for(trained, uncalibrated, tmp_p
 def test_spectra_alone_are_read_back(trained, tmp_path, name):
     out = tmp_path / name
     words = ("--at-range", "0:60:12.5", "--only-signal", "--out", out, "--root", trained)
-    result = call("predict", *words)
-    assert result.exit_code == 0
+    call("predict", *words, status=0)
     table, spectra = read_table(out), read_spectra(out)
     wanted = [0.0, 12.5, 25.0, 37.5, 50.0]
     assert table.concentrations.tolist() == [float(name) for name in spectra.names] == wanted
@@ -156,7 +155,7 @@ def test_blocks_leave_no_trace(trained, tmp_path):
     for more in ([], ["--batch-size", "4"]):
         out = tmp_path / f"{len(files)}.csv"
         words = ("--at-range", "0:60:6", "--root", trained, "--out", out, *more)
-        assert call("predict", *words).exit_code == 0
+        call("predict", *words, status=0)
         files.append(out.read_bytes())
     assert files[0] == files[1]
 
@@ -164,7 +163,7 @@ def test_blocks_leave_no_trace(trained, tmp_path):
 def test_spectra_are_kept_in_a_smaller_format(trained, tmp_path):
     words = (*options(), "--root", trained, "--out")
     for name, more in (("exact", []), ("small", ["--cache-dtype", "float16"])):
-        assert call("predict", *words, tmp_path / f"{name}.zarr", *more).exit_code == 0
+        call("predict", *words, tmp_path / f"{name}.zarr", *more, status=0)
     exact, small = (open_artifact(tmp_path / f"{name}.zarr") for name in ("exact", "small"))
     for name in ("signal", "std", "low90", "high90"):
         assert (exact[name].dtype, small[name].dtype) == (np.float64, np.float16)
@@ -182,5 +181,5 @@ def test_what_is_there_stays_unless_it_may_be_replaced(trained, tmp_path):
         assert_refused(result, "expected a name that is not taken; --overwrite replaces")
     assert {path: path.read_bytes() for path in kept} == kept
     words = ("--out", tmp_path / "out.csv", "--figure", tmp_path / "out.png", "--overwrite")
-    assert call("predict", *options(), "--root", trained, *words).exit_code == 0
+    call("predict", *options(), "--root", trained, *words, status=0)
     assert all(path.read_bytes() != content for path, content in kept.items())

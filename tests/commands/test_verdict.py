@@ -28,8 +28,7 @@ def test_noise_is_told_by_every_command_and_python(tmp_path):
     known = write(tmp_path / "noise.csv", dict(zip(levels, NOISE, strict=False)))
     unknown = write(tmp_path / "unknown.csv", {"a": NOISE[8]})
     out = tmp_path / "out"
-    done = call("calibrate", known, "--unknown", unknown, "--out", out)
-    assert done.exit_code == 1
+    done = call("calibrate", known, "--unknown", unknown, "--out", out, status=1)
     assert "error: None of the methods can be used" in done.stderr
     assert "This could be chance" in done.stderr
     by = ("--calibration", out / "calibration.safetensors", "--json")
@@ -57,8 +56,7 @@ def test_more_levels_than_geonode_takes_are_calibrated_without_it(tmp_path):
     known = write(tmp_path / "known.csv", dict(zip(names, spectra, strict=True)))
     unknown = write(tmp_path / "unknown.csv", {"a": beer.spectra_at([5.0])[0]})
     out = tmp_path / "out"
-    done = call("calibrate", known, "--unknown", unknown, "--out", out)
-    assert done.exit_code == 0, done.output
+    call("calibrate", known, "--unknown", unknown, "--out", out, status=0)
     (row,) = records(out / "unknowns.csv")
     assert float(row["low90 (ppb)"]) < 5 < float(row["high90 (ppb)"])
     assert not any("geonode" in title for title in row)
@@ -72,8 +70,7 @@ def test_unknowns_beside_the_standards_are_estimated(tmp_path):
     spectra = beer.spectra_at(levels) + 1e-4 * NOISE[:7]
     names = [*(f"{level:g} ppb" for level in levels[:-1]), "s6"]
     file = write(tmp_path / "day.csv", dict(zip(names, spectra, strict=True)))
-    done = call("calibrate", file, "--method", "pls", "--out", tmp_path / "out")
-    assert done.exit_code == 0, done.output
+    call("calibrate", file, "--method", "pls", "--out", tmp_path / "out", status=0)
     (row,) = records(tmp_path / "out/unknowns.csv")
     assert (row["file"], row["spectrum"]) == ("day.csv", "s6")
     assert float(row["estimated (ppb)"]) == pytest.approx(5, abs=0.05)

@@ -3,7 +3,7 @@ import pytest
 from geonode.errors import ParameterError, SpectraError
 from geonode.reading.folder import parameters_of_folder
 from geonode.reading.series_file import read_series_csv
-from tests.reading.tables import parameters
+from tests.reading.tables import assert_refused, parameters
 
 TABLE = """\
 raman_shift_cm-1,5,5__r2,20,60,1
@@ -74,8 +74,7 @@ def test_a_wrong_file_of_parameters_is_named(folder, text, message):
 def test_a_folder_without_series_and_no_folder(folder, tmp_path):
     place = folder(a__txt=TABLE, a__yaml="chart: log")
     message = r"series: found no file \*\.csv, .*expected a folder of"
-    with pytest.raises(SpectraError, match=message):
-        parameters_of_folder(place, COMMON)
+    assert_refused(message, parameters_of_folder, place, COMMON)
     for path in (tmp_path / "absent", place / "a.txt"):
         with pytest.raises(SpectraError, match=f"{path}: found no such folder, expected a folder"):
             parameters_of_folder(path, COMMON)
@@ -98,5 +97,4 @@ def test_a_unit_that_the_file_contradicts_is_an_error(folder):
     own = parameters_of_folder(place, COMMON)["a"]
     assert read_series_csv(own).labels["concentration_unit"] == "ug/l"
     other = own.model_copy(update={"concentration_unit": "ppb"})
-    with pytest.raises(SpectraError, match=r"a\.csv: .* set spectra.concentration_unit to µg/L"):
-        read_series_csv(other)
+    assert_refused(r"a\.csv: .* set spectra.concentration_unit to µg/L", read_series_csv, other)

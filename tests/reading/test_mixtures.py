@@ -9,10 +9,9 @@ import scipy.io
 import xarray
 
 from geonode.commands.spectra_file import spectra_parameters
-from geonode.errors import SpectraError
 from geonode.reading.files import Choices, read_spectra, read_unknown_beside
 from geonode.reading.series_file import read_measured
-from tests.reading.tables import read_table
+from tests.reading.tables import assert_refused, read_table
 
 AXIS = np.array([400, 410, 420, 430])
 RANDOM = np.random.default_rng(0)
@@ -134,8 +133,7 @@ def test_one_of_several_is_a_series_and_all_are_spectra(tmp_path):
     for table in (ZARR, COMMAS):
         read(tmp_path, table)
         path = tmp_path / table[0]
-        with pytest.raises(SpectraError, match="several amounts, 'Cu', 'Zn'; choose one"):
-            read_table(path)
+        assert_refused("several amounts, 'Cu', 'Zn'; choose one", read_table, path)
         zinc = read_table(path, target="zn")
         np.testing.assert_array_equal(zinc.concentrations, np.unique(AMOUNTS[:, 1]))
         assert zinc.concentration_unit == "ppm"
@@ -211,5 +209,4 @@ def test_wavelengths_at_which_a_detector_was_at_its_ceiling_are_masked(tmp_path,
     ],
 )
 def test_what_does_not_fit_is_named_with_its_place(tmp_path, table, known, message):
-    with pytest.raises(SpectraError, match=message):
-        read(tmp_path, table, known)
+    assert_refused(message, read, tmp_path, table, known)

@@ -11,6 +11,7 @@ from tests.reading.tables import (
     LEVELS,
     NAMES,
     SPECTRA,
+    assert_refused,
     assert_series,
     inspect_file,
     long,
@@ -70,20 +71,16 @@ def test_numbers_are_read_to_the_last_bit_and_units_in_the_header(book):
     ],
 )
 def test_what_is_no_table_is_refused(book, sheets, message):
-    with pytest.raises(SpectraError, match=rf"series\.xlsx: .*{message}"):
-        read_table(book(*sheets))
+    assert_refused(rf"series\.xlsx: .*{message}", read_table, book(*sheets))
 
 
 def test_a_sheet_is_chosen(book, tmp_path):
     path = book([["made by", "Anna"]], CELLS)
-    with pytest.raises(SpectraError, match=r"sheets 'Sheet', 'Sheet1', .*spectra\.sheet"):
-        read_table(path)
-    with pytest.raises(SpectraError, match="expected one called 'data'"):
-        read_table(path, sheet="data")
+    assert_refused(r"sheets 'Sheet', 'Sheet1', .*spectra\.sheet", read_table, path)
+    assert_refused("expected one called 'data'", read_table, path, sheet="data")
     assert_series(read_table(path, sheet="Sheet1"))
     assert len(read_spectra(path, sheet_name="Sheet1").names) == len(NAMES)
-    with pytest.raises(SpectraError, match="expected a workbook"):
-        read_table(tmp_path / "a.csv", sheet="Sheet1")
+    assert_refused("expected a workbook", read_table, tmp_path / "a.csv", sheet="Sheet1")
 
 
 @pytest.mark.parametrize("number_format", ["0%", '0.0 "of" %', "0.0,", "#,##0,", "0.0,,"])
@@ -143,8 +140,7 @@ def test_units_of_number_formats_are_units_everywhere(book, rows, formats, units
     ],
 )
 def test_a_mix_of_units_in_number_formats_is_refused(book, rows, formats, message):
-    with pytest.raises(SpectraError, match=message):
-        read_table(book(rows, **formats))
+    assert_refused(message, read_table, book(rows, **formats))
 
 
 def test_units_of_a_second_table_may_be_in_its_formats(book, file):

@@ -5,7 +5,7 @@ import pytest
 
 from geonode.errors import SpectraError
 from geonode.reading.files import read_spectra
-from tests.reading.tables import LEVELS, read_table
+from tests.reading.tables import LEVELS, assert_refused, read_table
 
 AXIS = np.arange(400.0, 410.0)
 COUNTS = np.array([[9, 7, 7, 7, 7, 2, -3, -3, 100, 0]] * 4) + np.array([[0], [1], [2], [3]])
@@ -142,8 +142,7 @@ def test_one_of_several_components_is_asked_for(tmp_path, file):
     assert (lead.concentrations.tolist(), lead.concentration_unit) == ([10, 50, 60, 70], "mg/L")
     with pytest.raises(SpectraError, match="no amount called 'zinc', expected one of 'lead', 'a"):
         read_table(path, target="zinc")
-    with pytest.raises(SpectraError, match="found several amounts, 'lead', 'arsenic'; choose"):
-        read_table(path)
+    assert_refused("found several amounts, 'lead', 'arsenic'; choose", read_table, path)
     for number, one in enumerate(series(labels=labels)):
         file(one, f"{number}.dx")
     path.unlink()
@@ -211,8 +210,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("content", "message"), REFUSED, ids=[one[1][:40] for one in REFUSED])
 def test_what_the_parser_would_forgive_is_refused(file, content, message):
-    with pytest.raises(SpectraError, match=message):
-        read_table(file(content, "a.jdx"))
+    assert_refused(message, read_table, file(content, "a.jdx"))
 
 
 @pytest.mark.parametrize("form", [affn, dif_dup])

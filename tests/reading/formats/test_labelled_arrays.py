@@ -10,7 +10,7 @@ from geonode.estimation.image import Image
 from geonode.reading.amounts import Asked
 from geonode.reading.files import read_sheet, read_spectra
 from geonode.reading.formats import labelled_arrays
-from tests.reading.tables import read_table
+from tests.reading.tables import assert_refused, read_table
 
 AXIS = np.array([420.0, 410.0, 400.0, 390.0])
 NC_FILL = 9.969209968386869e36  # NC_FILL_DOUBLE of netcdf.h
@@ -63,8 +63,7 @@ def test_replicates_that_were_not_made_are_no_gaps(store):
     np.testing.assert_array_equal(table.scans[3], [SIGNAL[0, ::-1], SIGNAL[0, ::-1] + 1])
     signal[0, 0, 1] = np.nan
     path = store(dataset(signal, THREE))
-    with pytest.raises(SpectraError, match=r"wavelength 2, spectrum '60': found an empty or NaN"):
-        read_table(path)
+    assert_refused(r"wavelength 2, spectrum '60': found an empty or NaN", read_table, path)
     np.testing.assert_array_equal(read_table(path, missing="mask").masked, [410])
 
 
@@ -73,8 +72,7 @@ def test_samples_have_names_and_no_levels(store):
     found = read_spectra(store(data))
     assert found.names == ["1", "2", "3", "4"]
     np.testing.assert_array_equal(found.values, SIGNAL[:, ::-1])
-    with pytest.raises(SpectraError, match="sample 1: found '1' as name of a sample"):
-        read_table(store(data))
+    assert_refused("sample 1: found '1' as name of a sample", read_table, store(data))
 
 
 def at(**coordinates):
@@ -97,13 +95,11 @@ REFUSED = {
 
 @pytest.mark.parametrize(("data", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_is_no_series_is_refused(store, data, message):
-    with pytest.raises(SpectraError, match=message):
-        read_table(store(data))
+    assert_refused(message, read_table, store(data))
 
 
 def test_no_store(tmp_path):
-    with pytest.raises(SpectraError, match=r"absent\.zarr: found no such folder"):
-        read_table(tmp_path / "absent.zarr")
+    assert_refused(r"absent\.zarr: found no such folder", read_table, tmp_path / "absent.zarr")
 
 
 @pytest.mark.parametrize("engine", ["scipy", "h5netcdf"])
@@ -116,8 +112,7 @@ def test_netcdf_is_read_as_zarr_is(store, tmp_path, engine):
     np.testing.assert_array_equal(found.axis, expected.axis)
     np.testing.assert_array_equal(found.values, expected.values)
     path.write_bytes(path.read_bytes()[: 3 * path.stat().st_size // 4])
-    with pytest.raises(SpectraError, match=r"series\.nc: found no labelled arrays that can be r"):
-        read_table(path)
+    assert_refused(r"series\.nc: found no labelled arrays that can be r", read_table, path)
 
 
 @pytest.mark.parametrize(
@@ -140,12 +135,10 @@ def test_netcdf_that_is_none_too_large_or_lacks_its_package_is_refused(file, mon
     path = file("", "series.nc")
     dataset().to_netcdf(path, engine="h5netcdf")
     monkeypatch.setattr(labelled_arrays, "LARGEST_NETCDF", path.stat().st_size - 1)
-    with pytest.raises(SpectraError, match=r"more than \d+ bytes.* write them as Zarr"):
-        read_table(path)
+    assert_refused(r"more than \d+ bytes.* write them as Zarr", read_table, path)
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "h5netcdf", None)
-    with pytest.raises(SpectraError, match=r'pip install "geonode-spectra\[netcdf\]"'):
-        read_table(path)
+    assert_refused(r'pip install "geonode-spectra\[netcdf\]"', read_table, path)
 
 
 @pytest.mark.parametrize(("version", "kind"), [(2, "link"), (3, "pipe or a device")])
@@ -177,5 +170,4 @@ def test_a_lost_chunk_is_no_number(tmp_path, version, name, message):
     chunk = {"absorbance": {2: "0.1", 3: "c/0/1"}}.get(name, {2: "0", 3: "c/0"})[version]
     (store / name / chunk).unlink()
     for read in (read_table, read_spectra):
-        with pytest.raises(SpectraError, match=message):
-            read(store)
+        assert_refused(message, read, store)

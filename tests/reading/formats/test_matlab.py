@@ -4,7 +4,7 @@ import scipy.io
 
 from geonode.errors import SpectraError
 from geonode.reading.files import read_spectra
-from tests.reading.tables import read_table
+from tests.reading.tables import assert_refused, read_table
 
 AXIS, LEVELS = np.arange(430.0, 400, -5), np.array([20.0, 0, 5, 9])
 X = np.random.default_rng(0).normal(size=(4, 6))
@@ -50,8 +50,7 @@ def test_one_of_several_amounts_is_asked_for(mat):
     ],
 )
 def test_what_does_not_tell_is_asked(mat, arrays, message):
-    with pytest.raises(SpectraError, match=message):
-        read_table(mat(**arrays))
+    assert_refused(message, read_table, mat(**arrays))
 
 
 def test_a_damaged_file_is_refused(mat):
@@ -60,5 +59,4 @@ def test_a_damaged_file_is_refused(mat):
     content = path.read_bytes()
     for damaged in (content[:200], b"x" * 300, content.replace(b"\x00\x01IM", b"\x00\x02IM")):
         path.write_bytes(damaged)
-        with pytest.raises(SpectraError, match=r"a\.mat: .*-v7"):
-            read_spectra(path)
+        assert_refused(r"a\.mat: .*-v7", read_spectra, path)
