@@ -26,10 +26,8 @@ UNKNOWN = dict(zip(("a", "QC"), beer.spectra_at([1.5, 5.0]), strict=True))
 
 def series(levels=range(5)):
     """A series with one scan of every level."""
-    columns = {
-        f"{level} ppb": one for level, one in zip(levels, beer.spectra_at(levels), strict=True)
-    }
-    return beer.table(columns)
+    names = (f"{level} ppb" for level in levels)
+    return beer.table(dict(zip(names, beer.spectra_at(levels), strict=True)))
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +37,9 @@ def files(tmp_path_factory):
     beer.write_series(folder / "beer.csv")
     (folder / "monday.csv").write_text(beer.table(UNKNOWN))
     (folder / "tuesday.csv").write_text(beer.table({"b": 3 - UNKNOWN["a"]}))
-    drifted = {
-        f"{level} ppb": 0.01 + 1.1 * one
-        for level, one in zip((1, 4, 9), beer.spectra_at([1, 4, 9]), strict=True)
-    }
-    (folder / "standards.csv").write_text(beer.table(drifted))
+    drifted = 0.01 + 1.1 * beer.spectra_at([1, 4, 9])
+    standards = dict(zip(("1 ppb", "4 ppb", "9 ppb"), drifted, strict=True))
+    (folder / "standards.csv").write_text(beer.table(standards))
     known = dict(zip(("3 ppb", "6 ppb"), beer.spectra_at([3, 6]), strict=True))
     (folder / "known.csv").write_text(beer.table(known))
     words = ("--preprocess", STEPS, "--out", folder / "made")
@@ -88,8 +84,7 @@ def test_the_whole_job_gives_what_the_commands_give(served, files, tmp_path):
     found = dict(rows(served.ask("GET", f"{made}estimates.record.csv")[1])[1:])
     assert found["user"] == "A. Chemist"
     good, bad = (
-        [unescape(sentence) for sentence in re.findall(rf'<li class="{kind}">(.*?)</li>', page)]
-        for kind in ("good", "bad")
+        re.findall(rf'<li class="{kind}">(.*?)</li>', unescape(page)) for kind in ("good", "bad")
     )
     judged = done.stdout.splitlines()[1].partition(": ")[2]
     assert (good[0], good[1].partition(": ")[2]) == ("1 of 1 controls passed.", judged)
@@ -133,9 +128,8 @@ def test_options_of_estimates_are_those_of_the_command(served, files, tmp_path):
         sent = dropped("history", tmp_path / "before.csv") if day else []
         fields = [("estimate", ""), ("level", "0.95"), ("align", "on"), ("controls", "QC=5")]
         fields += dropped("spectra", files / "monday.csv")
-        estimates, page = served.submit(
-            item, *fields, *dropped("dilution", tmp_path / "list.csv"), *sent
-        )
+        fields += dropped("dilution", tmp_path / "list.csv")
+        estimates, page = served.submit(item, *fields, *sent)
         assert refused(page) is None
         found = {
             name: served.ask("GET", f"{estimates}{name}?download")[1]

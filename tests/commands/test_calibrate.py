@@ -120,17 +120,13 @@ def test_the_workbook_holds_the_same_cells(made):
                     assert found.value == text.removeprefix("'")
 
 
-def wide(path):
-    """A file of a series without a blank."""
-    random = np.random.default_rng(3)
-    levels = np.array([1.0, 2.0, 4.0, 6.0, 8.0, 10.0])
-    spectra = beer.spectra_at(levels) + 1e-4 * random.normal(size=(6, 21))
-    return write(path, {f"{at:g} ppb": one for at, one in zip(levels, spectra, strict=True)})
-
-
 def test_another_method_may_be_asked_for_and_whose_number_it_is_is_said(tmp_path):
+    """Of a series without a blank."""
+    levels, noise = [1, 2, 4, 6, 8, 10], np.random.default_rng(3).normal(size=(6, 21))
+    names, spectra = (f"{at} ppb" for at in levels), beer.spectra_at(levels) + 1e-4 * noise
+    series = write(tmp_path / "wide.csv", dict(zip(names, spectra, strict=True)))
     exact = dict(zip("abc", beer.spectra_at([0.2, 5.0, 14.0]), strict=True))
-    series, unknown = wide(tmp_path / "wide.csv"), write(tmp_path / "unknown.csv", exact)
+    unknown = write(tmp_path / "unknown.csv", exact)
     words = ("--unknown", unknown, "--method", "pls", "--out", tmp_path / "out")
     done = call("calibrate", series, *words, status=0)
     assert "Unknown spectra are estimated by PLS." in done.stdout

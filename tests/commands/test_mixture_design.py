@@ -65,19 +65,6 @@ def test_tied_amounts_are_calibrated_each_by_itself(tmp_path, known, message):
     assert_refused(call("next", *words), message)
 
 
-def test_spectra_that_do_not_differ_are_one_sentence(tmp_path):
-    words = written(tmp_path, "rows", KNOWN)
-    found = pd.read_csv(tmp_path / "known.csv")
-    found.iloc[1:, -len(beer.NM) :] = 1.0
-    found.to_csv(tmp_path / "known.csv", index=False)
-    expected = "known.csv: spectra: found the same one in all samples, or in all but"
-    assert_refused(call("calibrate", *words, "--out", tmp_path / "out"), expected)
-    found.iloc[0, -len(beer.NM) :] = 1.0
-    found.to_csv(tmp_path / "known.csv", index=False)
-    assert_refused(call("next", *words), expected)
-    assert not (tmp_path / "out").exists()
-
-
 def test_inspect_tells_the_design_and_what_can_follow(tmp_path):
     known = np.vstack([KNOWN, KNOWN[:1]])  # prepared twice
     words = written(tmp_path, "second", known, noise=0.01)

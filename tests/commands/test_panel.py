@@ -73,18 +73,6 @@ def test_a_bad_series_among_good_ones_is_named_and_ends_in_status_1(project, qui
     assert (again.exit_code, again.stderr) == (1, "error: 1 of 3 series have no scores: few\n")
 
 
-def test_a_table_that_cannot_be_written_is_refused(project, quick, monkeypatch):
-    """Before anything is scored, where it never could; else when it happens."""
+def test_a_table_that_cannot_be_written_is_refused_before_anything_is_scored(project, quick):
     assert_refused(call("panel", "series", "--out", "params.yaml/out.csv"), "params.yaml")
     assert not quick
-    table, score = project / "out.csv", panel.rows_or_error
-
-    def then_in_the_way(job, report):
-        if table.is_file():
-            table.unlink()
-            table.mkdir()
-        return score(job, report)
-
-    monkeypatch.setattr(panel, "rows_or_error", then_in_the_way)
-    assert_refused(call("panel", "series", "--out", table), "out.csv: cannot be written")
-    assert len(quick) == 1

@@ -1,4 +1,3 @@
-import csv
 import json
 
 import numpy as np
@@ -9,7 +8,7 @@ from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from geonode.prediction.model import SpectralModel
 from geonode.reading.files import read_spectra
 from geonode.storage.artifact import open_artifact
-from tests.commands.calling import call
+from tests.commands.calling import call, records
 from tests.estimation.trained import AXIS, LEVELS, spectra_at
 from tests.reading.tables import read_table
 from tests.stages.conftest import assert_refused
@@ -46,8 +45,7 @@ def numbers(out):
         found = {name: data[name].values for name in data.data_vars if name != "extrapolated"}
         assert all(data[name].dims == ("concentration", "wavelength") for name in found)
         return found, beyond
-    with out.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = records(out)
     first, second, *names, last = rows[0]
     assert (first, second, last) == ("concentration (ppb)", "wavelength (nm)", "extrapolated")
     assert (column(rows, first) == np.array(WANTED)[:, None]).all()

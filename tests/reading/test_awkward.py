@@ -70,14 +70,11 @@ READ = {
     "a commented header": "# " + PLAIN,
     # several rows of header
     "names above units": (text(above(["Wavelength", *NAMES], ["nm", *["ppb"] * 4])), "ppb"),
-    "units in brackets": (
-        text(above(["Wavelength", *NAMES], ["(nm)", *["(mg/L)"] * 4]), "\t"),
-        "mg/L",
-    ),
+    "units in brackets": (text(above(["λ", *NAMES], ["(nm)", *["(mg/L)"] * 4]), "\t"), "mg/L"),
     "levels above per cent": text(above(["wavelength_nm", *NAMES], ["nm", *["%"] * 4])),
     "levels above the signal": text(above(["wavelength_nm", *NAMES], ["nm", *["Abs"] * 4])),
     "samples above concentrations": (
-        text(above(["Sample", *"ABCD"], ["Concentration (ppb)", *NAMES], ["nm", *["Abs"] * 4])),
+        text(above(["Sample", *"ABCD"], ["Conc. (ppb)", *NAMES], ["nm", *["Abs"] * 4])),
         "ppb",
     ),
     "numbers of samples": text(above(["Sample", *"1234"], ["wavelength_nm", *NAMES])),
@@ -249,9 +246,7 @@ REFUSED = [
     (plain("420,", "\n420,"), "row 4: found a blank row above data"),
     (PLAIN + "\nmean,1,2,3,4\n", "a blank row above data"),
     (PLAIN + "\n" + TABS, "row 6: found a blank row above data"),
-    (text(tall("As", PPB)) + "\n" + text(above(wide()[0]), "\t"), "a blank row above data"),
     (ABOVE + PLAIN[:-5], "row 8: found 4 cells, expected 5"),
-    (ABOVE + plain("400,", "400,high"), "row 5, column '0': found 'high"),
     (plain("0.7", '"0"7'), "row 3, column '20': found '\"0\"7'"),
     # axis
     (plain("410", "nan"), "row 3, column 'wavelength_nm': found 'nan'"),
@@ -266,7 +261,6 @@ REFUSED = [
     (plain("20,60", "high,60"), "row 1, column 4: found 'high', expected a concentration"),
     (plain("20,60", "-20,60"), "row 1, column 4: found '-20'.*negative"),
     (plain("20,60", "1e999,60"), "row 1, column 4: found '1e999'.*finite"),
-    (plain("0,10", "blank,10"), "'blank'.*write 0 for a blank"),
     (plain("20,60", "10.0,60"), r"column 3 \('10'\) and row 1, column 4 \('10.0'\) are the same"),
     (plain("20,60", "20__r2,60"), "row 1, column 4: found '20__r2' but no '20'"),
     (plain("0,10,20,60", "0,0__r2,20,20__r2"), "found 2 concentrations, expected 3 to 20000"),
@@ -275,12 +269,10 @@ REFUSED = [
     (text(tall(names=["0", "10 ppm", "20", "60"])), "row 3, column 1: .* in ppm and in ppb"),
     (text(tall("sample")), "row 2, column 1: found '0' as name of a sample, expected a c"),
     (text(wide(["As_0ppb", "As_5ppb", "Pb_5ppb", "As_9ppb"])), "'Pb_5ppb' .* of two substances"),
-    (text(wide([f"As 1 {n}0 ppb" for n in "0123"])), "expected a concentration that is finite"),
     (text([["conc", *NAMES], *wide()[1:]]), "found 'conc' above 400 to 430 and .*, of which eithe"),
     # several rows of header
     (text(above(["Sample", *NAMES], ["nm", *["Abs"] * 4])), "row 1: .* which may number samples"),
     (text(above(wide()[0], ["", *"1234"])), "rows 1 and 2: found two rows that may be the conc"),
-    (text(above(["Conc. (ppm)", *NAMES], ["nm", *["ppb"] * 4])), "in ppm and in ppb"),
     (text(above(["Wavelength", *NAMES], ["nm", "ppb", "ppm", "ppb", "ppb"])), "in ppm and in ppb"),
     # pairs and long tables
     (cary(["Empty", *PPB[1:]]), "'Empty', expected a concentration.*spectra.con"),
@@ -293,7 +285,6 @@ REFUSED = [
     # marks that may be of thousands or of decimals, by the part that is not settled
     (groups("0,5", names=["0", "1.000", "2.000", "5.000"]), "'5.000' .* point .*is 5.000 or 50"),
     (groups("0,5", axis=["1.000", "1.010", "1.020"]), "'1.020' .* its point .* 1.020 or 1020;"),
-    (groups("0,5", names=["0 ppb", "1.000 ppb", "2.000 ppb", "5.000 ppb"]), "'5.000' .* its point"),
     (groups("1.234"), "'1.234' .* its point .*: it is 1.234 or 1234;"),
     (groups("1.234.567"), "'1.234.567' .* its point"),
     (groups("1,234", names=[*NAMES, "2,4-D"]), "'1,234' .* its comma .*: it is 1.234 or 1234;"),
@@ -359,9 +350,9 @@ def test_a_decimal_comma_may_come_late_and_stays_in_names(file):
     table = read_table(file(f"nm;0;1;2;3\n{rows}450;1;2,5;3;4\n"))
     assert table.spectra[1, -1] == 2.5
     names = ["2,4-D", "2,4,5-T", "1,1'-biphenyl", "x,y"]
-    for cell, value in (("0,5", 0.5), ("0.5", 0.5), ("7", 7)):
+    for cell in ("0,5", "0.5"):
         found = read_spectra(file(groups(cell, names=names)))
-        assert (found.names, found.values[0, 0]) == (names, value)
+        assert (found.names, found.values[0, 0]) == (names, 0.5)
     assert read_spectra(file(groups("0,5", names=["2,4-D", "0,5 ppb"]))).names[1] == "0.5 ppb"
     with pytest.raises(SpectraError, match=r"found '0\.5', expected a number with a decimal comma"):
         read_spectra(file(groups("0.5", names=["2,4-D", "0,5 ppb"])))

@@ -72,14 +72,13 @@ def test_a_wrong_file_of_parameters_is_named(folder, text, message):
 
 
 def test_a_folder_without_series_and_no_folder(folder, tmp_path):
-    place = folder(a__txt=TABLE, a__yaml="chart: log")
+    place = folder(a__txt=TABLE)
     message = r"series: found no file \*\.csv, .*expected a folder of"
     assert_refused(message, parameters_of_folder, place, COMMON)
     for path in (tmp_path / "absent", place / "a.txt"):
         with pytest.raises(SpectraError, match=f"{path}: found no such folder, expected a folder"):
             parameters_of_folder(path, COMMON)
-    (folder(a__csv=TABLE) / "a.yaml").unlink()
-    (place / "a.yaml").mkdir()
+    (folder(a__csv=TABLE) / "a.yaml").mkdir()
     with pytest.raises(ParameterError, match=r"a\.yaml: file: found .*directory.*expected YAML"):
         parameters_of_folder(place, COMMON)
 

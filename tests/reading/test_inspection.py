@@ -9,7 +9,6 @@ from geonode.config import SpectraParameters
 from geonode.errors import SpectraError
 from geonode.parameters_file import parse_yaml
 from geonode.reading.inspection import BARS, one_line_spectra
-from tests.bounds import dataset
 from tests.reading.tables import inspect_file
 
 AXIS = np.arange(300.0, 420.0, 2.0)
@@ -81,12 +80,6 @@ def test_quantity_and_unit_come_from_the_file_where_it_says_them(tmp_path):
     path.write_text("\n".join(["conc\tnm\tFluorescence (counts)", *rows]), encoding="utf-8")
     block = parse_yaml(inspect_file(path).proposal())["spectra"]
     assert (block["quantity"], block["unit"]) == ("fluorescence", "counts")
-    data = dataset()
-    label = "a\x7f\x80\u2028😀 'b' \"c\": #d"
-    data["absorbance"].attrs["long_name"] = label
-    data.to_zarr(tmp_path / "a.zarr", consolidated=False)
-    inspection = inspect_file(tmp_path / "a.zarr")
-    assert parse_yaml(inspection.proposal())["spectra"]["quantity"] == label.lower()
 
 
 def test_lines_share_one_scale():

@@ -9,7 +9,7 @@ import pytest
 from geonode.errors import SpectraError
 from geonode.reading.formats import delimited
 from geonode.spectra import arrays
-from tests.bounds import HEAD, SHEET, SIGNAL, TAIL, workbook
+from tests.bounds import SHEET, SIGNAL, sheet, workbook
 from tests.reading.tables import PLAIN, assert_refused, read_table
 
 
@@ -21,8 +21,6 @@ def test_a_text_may_be_as_long_as_the_limit(file):
 
 
 def test_values_are_counted_before_they_are_read(file, monkeypatch):
-    monkeypatch.setattr(arrays, "MOST_VALUES", 25)
-    assert len(read_table(file(PLAIN)).axis) == 4
     monkeypatch.setattr(arrays, "MOST_VALUES", 24)
     with pytest.raises(SpectraError, match="found 25 values, expected at most 24; read the spec"):
         read_table(file(PLAIN.replace("1.6", "no number")))
@@ -56,6 +54,5 @@ def test_cells_beyond_what_a_sheet_says_of_itself_are_read(tmp_path):
 
 
 def test_a_long_cell_is_refused(tmp_path):
-    cell = b'<row><c t="inlineStr"><is><t>' + b"x" * 300 + b"</t></is></c></row>"
-    path = workbook({SHEET: HEAD + cell + TAIL})(tmp_path)
+    path = sheet(b'<row><c t="inlineStr"><is><t>' + b"x" * 300 + b"</t></is></c></row>")(tmp_path)
     assert_refused(r"300 characters in a cell, 'xxxx.*at most 256", read_table, path)
