@@ -119,11 +119,9 @@ def test_options_of_estimates_are_those_of_the_command(served, files, tmp_path):
     item, _ = served.submit(HOME, *dropped("spectra", calibration))
     words = ("--level", "0.95", "--align", "--control", "QC=5", "--history", tmp_path / "qc.csv")
     (tmp_path / "list.csv").write_text("name,dilution\na,10\nQC,1\n")
-    words += ("--dilution", tmp_path / "list.csv", "--out", tmp_path / "out.csv")
+    words += ("--dilution", tmp_path / "list.csv", "--out", tmp_path / "out.csv", "--overwrite")
     for day in range(2):
-        done = call(
-            "estimate", files / "monday.csv", *words, "--overwrite", "--calibration", calibration
-        )
+        done = call("estimate", files / "monday.csv", *words, "--calibration", calibration)
         assert done.exit_code == 0, done.output
         sent = dropped("history", tmp_path / "before.csv") if day else []
         fields = [("estimate", ""), ("level", "0.95"), ("align", "on"), ("controls", "QC=5")]
@@ -131,10 +129,8 @@ def test_options_of_estimates_are_those_of_the_command(served, files, tmp_path):
         fields += dropped("dilution", tmp_path / "list.csv")
         estimates, page = served.submit(item, *fields, *sent)
         assert refused(page) is None
-        found = {
-            name: served.ask("GET", f"{estimates}{name}?download")[1]
-            for name in ("estimates.csv", "history.csv", "history.html")
-        }
+        names = ("estimates.csv", "history.csv", "history.html")
+        found = {name: served.ask("GET", f"{estimates}{name}?download")[1] for name in names}
         assert rows(found["estimates.csv"]) == rows((tmp_path / "out.csv").read_text())
         own, theirs = found["history.csv"], (tmp_path / "qc.csv").read_text()
         assert [row[1:] for row in rows(own)] == [row[1:] for row in rows(theirs)]  # but the date

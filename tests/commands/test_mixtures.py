@@ -110,17 +110,6 @@ def test_digits_are_those_of_calibrate_and_a_misfit_ends_with_status_1(made, tmp
     assert record["chance, zinc"].startswith("more than chance, by ")
 
 
-def test_limits_are_multiples_of_the_standard_error_there(mixture):
-    model = mixture.model
-    for place, limit in enumerate(model.limits):
-        for factor, amount in ((3.3, limit.detection), (10, limit.quantification)):
-            known = model.series.amounts.mean(axis=0)
-            known[place] = amount
-            error = model.calibration.precision(known[None])[0][0, place]
-            lowest = model.series.amounts[:, place].min()
-            assert amount == pytest.approx(max(lowest, factor * error), rel=1e-3)
-
-
 def test_unknowns_below_the_limits_are_remarked(tmp_path):
     known = np.where(np.arange(14)[:, None] // [2, 4] == 0, 0, KNOWN)  # two without lead
     table(known, noise=0.05).to_csv(tmp_path / "known.csv", index=False)

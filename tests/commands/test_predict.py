@@ -131,8 +131,8 @@ def test_without_a_file_there_is_a_line_about_every_spectrum(trained):
     assert abs(float(inside.split()[2]) - 550) <= 10
     assert std.startswith("std: size of the error to expect")
     assert beyond == "extrapolated: 1 of 2, out of 0 to 60 ppb"
-    many = call("predict", "--at-range", "0:59:1", "--root", trained).stdout.splitlines()
-    assert (len(many), many[51]) == (53, "and 10 more; --out writes all of them")
+    many = call("predict", "--at-range", "0:59:1", "--root", trained).stdout
+    assert "\nand 10 more; --out writes all of them\n" in many
 
 
 def test_json_has_the_same_numbers(trained, tmp_path):

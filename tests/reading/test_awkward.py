@@ -17,6 +17,7 @@ from tests.reading.tables import (
     PLAIN,
     SPECTRA,
     above,
+    assert_refused,
     assert_series,
     cary,
     inspect_file,
@@ -201,8 +202,7 @@ def test_excitation_wavelengths_are_no_levels_and_even_levels_are(file, corner):
     across, down = np.arange(240, 290, 5), np.arange(300, 420, 2)
     band = np.exp(-(((across - 262) / 12) ** 2) - ((down[:, None] - 350) / 20) ** 2)
     for content in (matrix(corner, across, down, band), matrix("F1", down, across, band.T)):
-        with pytest.raises(SpectraError, match=r"240 to 285 in even steps .* conc.* or excitation"):
-            read_table(file(content))
+        assert_refused(r"240 to 285 in even steps .* conc.* or excitati", read_table, file(content))
     units = matrix(corner, [f"{level} ppb" for level in across], down, band)
     np.testing.assert_array_equal(read_table(file(units)).concentrations, across)
     for levels in (across, np.arange(0, 301, 50), np.arange(100, 1001, 100)):
@@ -369,8 +369,7 @@ def test_a_decimal_comma_may_come_late_and_stays_in_names(file):
 )
 def test_levels_below_an_axis_are_asked_about(file, levels, axis, corner):
     rows = [[corner, *map(str, axis)], *([str(n), *["0.5"] * len(axis)] for n in levels)]
-    with pytest.raises(SpectraError, match=r"row 1, column 1: .* write concentration in the first"):
-        read_table(file(text(rows)))
+    assert_refused(r"row 1, column 1: .* write concentration in the", read_table, file(text(rows)))
     rows[0][0] = "concentration"
     np.testing.assert_array_equal(read_table(file(text(rows))).concentrations, levels)
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from geonode.config import SpectraParameters
-from geonode.errors import SpectraError
 from geonode.parameters_file import parse_yaml
 from geonode.reading.inspection import BARS, one_line_spectra
-from tests.reading.tables import inspect_file
+from tests.reading.tables import assert_refused, inspect_file
 
 AXIS = np.arange(300.0, 420.0, 2.0)
 
@@ -46,8 +45,7 @@ def test_what_a_file_holds_is_said(tmp_path):
     said = inspection.text()
     for part in ("semicolon", "300 to 418, step 2", "masked         310", "missing: mask"):
         assert part in said
-    with pytest.raises(SpectraError, match=r"series\.csv: row 7, column '.*': found an empty"):
-        inspect_file(path, missing="refuse")
+    assert_refused(r"series\.csv: row 7, column '.*': found", inspect_file, path, missing="refuse")
 
 
 @pytest.mark.parametrize(

@@ -136,8 +136,7 @@ def test_names_that_may_be_meant_as_concentrations_are_no_unknowns(book, name):
     ],
 )
 def test_numbers_of_samples_beside_names_are_no_concentrations(book, cells):
-    with pytest.raises(SpectraError, match=r"found '(tap water|A3)', expected a concentration"):
-        read_table(book(data=cells))
+    assert_refused(r"found '(tap water|A3)', expected a concentratio", read_table, book(data=cells))
 
 
 NAMED = numbers(wide(NAMES))

@@ -124,14 +124,12 @@ def test_the_fill_value_of_netcdf_is_a_missing_value(tmp_path, engine, kind, fil
     signal[1, 2] = fill
     encoding = {"absorbance": {"dtype": kind, "_FillValue": None}}
     dataset(signal).to_netcdf(tmp_path / "a.nc", engine=engine, encoding=encoding)
-    with pytest.raises(SpectraError, match="wavelength 3, spectrum '0': found an empty or NaN"):
-        read_table(tmp_path / "a.nc")
+    assert_refused("wavelength 3, spectrum '0': found an empty or N", read_table, tmp_path / "a.nc")
     assert read_table(tmp_path / "a.nc", missing="mask").masked.tolist() == [400]
 
 
 def test_netcdf_that_is_none_too_large_or_lacks_its_package_is_refused(file, monkeypatch):
-    with pytest.raises(SpectraError, match="found no labelled arrays that can be read"):
-        read_table(file("wavelength_nm,0,10\n", "a.nc"))
+    assert_refused("found no labelled arrays tha", read_table, file("wavelength_nm,0,10\n", "a.nc"))
     path = file("", "series.nc")
     dataset().to_netcdf(path, engine="h5netcdf")
     monkeypatch.setattr(labelled_arrays, "LARGEST_NETCDF", path.stat().st_size - 1)
