@@ -8,7 +8,6 @@ import pytest
 
 from geonode.errors import SpectraError
 from geonode.reading.formats import delimited
-from geonode.spectra import arrays
 from tests.bounds import SHEET, SIGNAL, sheet, workbook
 from tests.reading.tables import PLAIN, assert_refused, read_table
 
@@ -18,12 +17,6 @@ def test_a_text_may_be_as_long_as_the_limit(file):
     assert len(delimited.read_text(path, largest=len(PLAIN))[0]) == 5
     with pytest.raises(SpectraError, match=f"found {len(PLAIN)} bytes, expected at most"):
         delimited.read_text(path, largest=len(PLAIN) - 1)
-
-
-def test_values_are_counted_before_they_are_read(file, monkeypatch):
-    monkeypatch.setattr(arrays, "MOST_VALUES", 24)
-    with pytest.raises(SpectraError, match="found 25 values, expected at most 24; read the spec"):
-        read_table(file(PLAIN.replace("1.6", "no number")))
 
 
 def test_the_largest_number_is_read(file):

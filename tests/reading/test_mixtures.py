@@ -149,15 +149,6 @@ def test_one_substance_of_labelled_arrays_is_a_series(tmp_path):
     np.testing.assert_array_equal(read_table(tmp_path / "a.zarr").concentrations, expected)
 
 
-def test_a_folder_of_samples_with_components(tmp_path):
-    (tmp_path / "mine").mkdir()
-    for at, block in enumerate(jcamp().split("##END=\n")[:-1]):
-        (tmp_path / "mine" / f"{at}.dx").write_text(block + "##END=\n")
-    found = read_measured(spectra_parameters(tmp_path / "mine"))
-    np.testing.assert_array_equal(found.amounts, AMOUNTS)
-    assert [*found.samples] == NAMES
-
-
 @pytest.mark.parametrize(
     ("table", "known"), [(rows(sample=NAMES), None), (long("sample"), None), (spectra(), second())]
 )

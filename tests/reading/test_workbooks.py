@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from geonode.errors import SpectraError
-from geonode.reading.files import Choices, read_spectra, read_unknown_beside
+from geonode.reading.files import Choices, read_unknown_beside
 from tests.reading.tables import (
     AXIS,
     LEVELS,
@@ -114,12 +114,6 @@ def test_samples_without_a_concentration_are_unknowns(book, caplog, cells, names
     np.testing.assert_array_equal(unknown.values, [TAP, WELL])
     assert f"are unknowns: {', '.join(names)}" in caplog.text
     assert read_unknown_beside(book(PLAIN)) is None
-
-
-def test_all_spectra_have_their_names_where_concentrations_are_not_asked_for(book):
-    cells = cells_below(["Conc (ppb)", *LEVELS, None], ["nm", *NAMES, "tap"], spectra=ALL[:5])
-    assert read_spectra(book(cells)).names == [*NAMES, "tap"]
-    assert read_unknown_beside(book(cells)).names == ["tap"]
 
 
 @pytest.mark.parametrize("name", ["-5", "5 MM", "DI water", "2-Mar", "As -5 ppb", "nan"])

@@ -9,7 +9,6 @@ from geonode.errors import SpectraError
 from geonode.estimation.image import Image
 from geonode.reading.amounts import Asked
 from geonode.reading.files import read_sheet, read_spectra
-from geonode.reading.formats import labelled_arrays
 from tests.reading.tables import assert_refused, read_table
 
 AXIS = np.array([420.0, 410.0, 400.0, 390.0])
@@ -132,11 +131,11 @@ def test_netcdf_that_is_none_too_large_or_lacks_its_package_is_refused(file, mon
     assert_refused("found no labelled arrays tha", read_table, file("wavelength_nm,0,10\n", "a.nc"))
     path = file("", "series.nc")
     dataset().to_netcdf(path, engine="h5netcdf")
-    monkeypatch.setattr(labelled_arrays, "LARGEST_NETCDF", path.stat().st_size - 1)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "h5netcdf", None)
+        assert_refused(r'pip install "geonode-spectra\[netcdf\]"', read_table, path)
+    os.truncate(path, 2**28 + 1)
     assert_refused(r"more than \d+ bytes.* write them as Zarr", read_table, path)
-    monkeypatch.undo()
-    monkeypatch.setitem(sys.modules, "h5netcdf", None)
-    assert_refused(r'pip install "geonode-spectra\[netcdf\]"', read_table, path)
 
 
 @pytest.mark.parametrize(("version", "kind"), [(2, "link"), (3, "pipe or a device")])
