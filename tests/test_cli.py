@@ -60,14 +60,14 @@ def test_help_does_not_need_docstrings(words):
 
 
 def test_pages_without_docstrings_are_refused_in_one_line(tmp_path):
-    words = f"calibrate data/examples/acetophenone.csv --out {tmp_path / 'made'}"
+    words = f"calibrate data/examples/acetophenone.csv --method pls --out {tmp_path / 'made'}"
     found = run(f"python -OO -m geonode.cli {words}")
     assert (found.returncode, found.stderr.count("\n")) == (2, 1)
     assert "-OO" in found.stderr
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize("words", ["geonode.cli devices", "geonode.cli --help", "stages.spectra"])
+@pytest.mark.parametrize("words", ["geonode.cli --help", "stages.spectra"])
 def test_a_closed_standard_output_is_one_line_and_status_1(words):
     done = run(f"python -m {words} >&-")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
@@ -75,7 +75,8 @@ def test_a_closed_standard_output_is_one_line_and_status_1(words):
 
 
 def test_a_closed_stderr_changes_nothing():
-    assert run("python -m geonode.cli next data/examples/acetophenone.csv 2>&-").returncode == 0
+    done = run("python -m geonode.cli -v inspect data/examples/acetophenone.csv 2>&-")
+    assert done.returncode == 0
 
 
 def test_help_groups_the_commands_and_says_what_the_exit_status_means():
@@ -87,10 +88,8 @@ def test_help_groups_the_commands_and_says_what_the_exit_status_means():
         [*PIPELINE],
         ["devices"],
     ]
-    told = " ".join(text.split())
     for part in ("0 done;", "1 done, but", "2 could not begin", "130 interrupted"):
-        assert part in told
-    assert "--install-completion" in text
+        assert part in " ".join(text.split())
 
 
 def test_the_version_is_that_of_the_package():
@@ -100,11 +99,9 @@ def test_the_version_is_that_of_the_package():
     assert (result.exit_code, result.stdout) == (0, f"geonode {version}\n")
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--quiet", "--verbose", "devices"], ["--loud", "devices"], ["nothing"], []]
-)
-def test_a_line_that_cannot_be_understood_is_status_2(arguments):
-    assert call(*arguments).exit_code == 2
+@pytest.mark.parametrize("words", [["--quiet", "--verbose", "devices"], ["nothing"], []])
+def test_a_line_that_cannot_be_understood_is_status_2(words):
+    assert call(*words).exit_code == 2
 
 
 def test_an_expected_error_is_one_red_line_and_with_verbose_says_where(extra):
@@ -112,18 +109,15 @@ def test_an_expected_error_is_one_red_line_and_with_verbose_says_where(extra):
         raise GeonodeError("something is wrong")
 
     extra(fail)
-    result = call("extra")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "error: something is wrong\n"
-    assert call("--quiet", "extra").stderr == result.stderr
+    for words in (["extra"], ["--quiet", "extra"]):
+        result = call(*words)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == "error: something is wrong\n"
     coloured = CliRunner().invoke(cli.app, ["extra"], color=True)
     assert coloured.stderr == "\x1b[31merror: something is wrong\x1b[0m\n"
-    verbose = call("--verbose", "extra")
-    assert verbose.exit_code == 2
-    first, *_, last = verbose.stderr.splitlines()
-    assert first.startswith("Traceback")
-    assert ", in fail" in verbose.stderr
-    assert last == "error: something is wrong"
+    verbose = call("--verbose", "extra").stderr
+    assert ", in fail" in verbose
+    assert verbose.endswith("\nerror: something is wrong\n")
 
 
 def test_an_interruption_is_one_line_and_status_130(extra):
@@ -156,4 +150,3 @@ def test_verbose_shows_the_log(extra):
     assert call("extra").stderr == ""
     assert r"geonode.work: looking\x1b" in call("--verbose", "extra").stderr
     assert not logging.getLogger("geonode").handlers
-    assert logging.getLogger("geonode").level == logging.NOTSET

@@ -1,6 +1,6 @@
 import json
 from copy import deepcopy
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 
 import pytest
@@ -10,8 +10,6 @@ from geonode.errors import ParameterError
 from geonode.parameters_file import default_parameters, parse_yaml, read_parameters
 
 FILE = Path(__file__).parents[1] / "params.yaml"
-
-
 DELETED = object()
 
 
@@ -25,13 +23,10 @@ def write_parameters(file, changes):
     written = deepcopy(content())
     for key, value in changes.items():
         *blocks, last = key.split(".")
-        node = written
-        for block in blocks:
-            node = node[block]
+        node = reduce(dict.__getitem__, blocks, written)
+        node[last] = value
         if value is DELETED:
             del node[last]
-        else:
-            node[last] = value
     # JSON is YAML, but for what is no number
     file.write_text(json.dumps(written).replace("NaN", ".nan"), encoding="utf-8")
 
@@ -61,7 +56,6 @@ def test_the_file_of_the_repository_holds_the_defaults():
     [
         ("standard", {}, (2, 1, 2)),
         ("thorough", {}, (2, 16, None)),
-        ("standard", {"preset": "thorough"}, (16, 16, None)),
         ("fast", {"preset": "thorough"}, (16, 16, None)),
         ("thorough", {"metric.members": 1}, (1, 16, None)),
         ("thorough", {"preset": "thorough", "metric.members": 5}, (5, 16, None)),
@@ -88,8 +82,6 @@ def test_a_preset_changes_something_in_its_blocks(name):
     ("preset", "key", "value"),
     [
         ("fast", "decoders.kind", "path"),
-        ("published", "decoders.kind", "posterior"),
-        ("published", "inner.members", 4),
         ("published", "metric.wavelengths", 30),
     ],
 )
@@ -105,9 +97,6 @@ def test_a_value_that_contradicts_its_preset_is_refused_in_one_line(read, preset
     ("changes", "overrides", "message"),
     [
         ({"preset": "slow"}, None, r"params\.yaml: preset: found 'slow', expected .*'fast', 'sta"),
-        ({}, {"preset": "slow"}, r"command line: preset: found 'slow', expected .*'fast', 'stand"),
-        ({"preset": 3}, None, r"preset: found 3, "),
-        ({"presets": {"standard": {}}}, None, r"presets: .*no such key"),
         ({}, {"decoders.epochs": 0}, r"command line: decoders\.epochs: found 0, expected"),
         ({}, {"metric.bounds": [1, "x"]}, r"command line: metric\.bounds\.1: found 'x', expected"),
         ({}, {"decoders.epoch": 3}, r"command line: decoders\.epoch: found 3, .* no such key"),
@@ -117,11 +106,7 @@ def test_a_value_that_contradicts_its_preset_is_refused_in_one_line(read, preset
             {"decoders.learning_rate": 0.1, "decoders.epochs_": 1},
             r"params\.yaml: decoders\.epochs: found 0",
         ),
-        (
-            {"decoders": [1]},
-            {"decoders.epochs": 3},
-            r"decoders: found .*, expected a mapping of param",
-        ),
+        ({"decoders": [1]}, {"decoders.epochs": 3}, "decoders: .* expected a mapping of param"),
     ],
 )
 def test_what_is_wrong_is_named_with_where_it_was_given(read, changes, overrides, message):
@@ -142,41 +127,27 @@ def test_every_parameter_has_a_description():
 
 
 @pytest.mark.parametrize("text", ["1e-3", "1.0E-3", "0.001"])
-def test_one_over_a_thousand_is_a_number(tmp_path, text):
-    # YAML 1.1 reads 1e-3, without a dot, as text.
-    path = tmp_path / "params.yaml"
-    written = FILE.read_text(encoding="utf-8").replace(
-        "  learning_rate: 0.01\n", f"  learning_rate: {text}\n"
-    )
-    path.write_text(written, encoding="utf-8")
-    assert read_parameters(path).decoders.learning_rate == 0.001
+def test_one_over_a_thousand_is_a_number(text):
+    """YAML 1.1 reads 1e-3, without a dot, as text."""
+    assert parse_yaml(f"a: {text}") == {"a": 0.001}
 
 
 ERRORS = [
-    # keys
     ("metric.epoch", 5, r"metric\.epoch: found 5, expected no such key"),
-    ("metrics", {}, r"metrics: found \{\}, expected no such key"),
     ("generate.noise.dark", 0.1, r"generate\.noise\.dark: found 0\.1, expected no such key"),
-    # types
     ("metric.epochs", "10", r"metric\.epochs: found '10', expected .*integer"),
-    ("decoders.epochs", True, r"decoders\.epochs: found True, expected .*integer"),
     ("metric", 5, "metric: found 5, expected .*dictionary"),
     ("device", "gpu", "device: found 'gpu', expected .*'auto', 'cpu', 'cuda' or 'mps'"),
-    # ranges
     ("decoders.members", 0, r"decoders\.members: found 0, expected .*or equal to 1"),
-    ("metric.bounds_weight", -0.1, r"metric\.bounds_weight: found -0\.1, expected .*equal to 0"),
     ("metric.learning_rate", 0.0, r"metric\.learning_rate: found 0\.0, expected .*greater than 0"),
     ("metric.length_weight", float("nan"), r"metric\.length_weight: found nan, expected .*finite"),
     ("generate.seed", 2**31, r"generate\.seed: found 2147483648, expected .*less than"),
     ("inner.levels", 1, r"inner\.levels: found 1, expected .*equal to 2"),
     ("generate.concentrations", [0, 1, -2, 3], r"generate\.concentrations\.2: found -2"),
-    # combinations
     ("generate.wavelengths.stop", 200.0, "generate.wavelengths: .*stop must be greater than start"),
     ("spectra.chart", "asinh", "spectra: .*kappa must be given for the asinh"),
-    ("spectra.kappa", 3.0, "spectra: .*kappa must be given for the asinh"),
     ("spectra.window", [500, 500], r"spectra\.window: found .*, expected \[low, high\]"),
     ("metric.bounds", [5, 0.2], r"metric\.bounds: found \[5, 0\.2\], expected \[low, high\] with"),
-    ("metric.bounds", [0.2, "x"], r"metric\.bounds\.1: found 'x', expected"),
     ("geodesics.time_points", 1, "geodesics: .*time_points must be 0 or at least 2"),
     ("engine.scheduler", "tcp://a:1", "engine: .*scheduler must be null unless kind is dask"),
 ]
@@ -214,19 +185,14 @@ def test_what_is_allowed_is_read(read):
         (b"- 1\n- 2\n", "file: found 'list', expected a mapping of blocks"),
         (b"", "file: found 'NoneType', expected a mapping of blocks"),
         (b"\xff\xfe\x00", "file: found .*expected a readable YAML file"),
+        (None, "file: found .*No such file.*readable"),
     ],
-    ids=["no yaml", "twice", "list", "empty", "binary"],
 )
 def test_what_is_no_mapping_is_refused(tmp_path, written, message):
     path = tmp_path / "params.yaml"
-    path.write_bytes(written)
+    if written is not None:
+        path.write_bytes(written)
     with pytest.raises(ParameterError, match=message) as caught:
         read_parameters(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
-
-
-def test_missing_file_and_directory(tmp_path):
-    for path, reason in ((tmp_path / "absent.yaml", "No such file"), (tmp_path, "Is a directory")):
-        with pytest.raises(ParameterError, match=f"{path}: file: found .*{reason}.*readable"):
-            read_parameters(path)

@@ -11,7 +11,7 @@ import pytest
 from geonode.calibration.saved import save_calibration
 from geonode.parameters_file import parse_yaml, read_parameters
 from tests.calibration import beer
-from tests.commands.calling import call
+from tests.commands.calling import call, write
 from tests.estimation.images import image_values, store
 from tests.estimation.trained import AXIS, spectra_at, write_model
 from tests.reading.tables import read_table
@@ -25,10 +25,12 @@ def blocks(page: Path) -> list[str]:
     return re.findall(r"^```\w*\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
 
 
+(EXAMPLE,) = [block for block in blocks(ROOT / "README.md") if block.startswith("wavelength")]
+
+
 def test_the_example_table_is_read(tmp_path):
-    (example,) = [block for block in blocks(ROOT / "README.md") if block.startswith("wavelength")]
     path = tmp_path / "my_spectra.csv"
-    path.write_text(example, encoding="utf-8")
+    path.write_text(EXAMPLE, encoding="utf-8")
     table = read_table(path)
     assert table.concentrations.tolist() == [0, 10, 20, 30, 40, 60]
     assert [len(scans) for scans in table.scans] == [1, 1, 1, 2, 1, 1]
@@ -83,8 +85,7 @@ def project(tmp_path, monkeypatch, calibrated):
         rows = file.read_text(encoding="utf-8").splitlines()
         few = "\n".join(",".join(row.split(",")[:5]) for row in [rows[0], *rows[1::10]])
         (tmp_path / "data/examples" / file.name).write_text(few, encoding="utf-8")
-    (example,) = [block for block in blocks(ROOT / "README.md") if block.startswith("wavelength")]
-    (tmp_path / "my_spectra.csv").write_text(example, encoding="utf-8")
+    (tmp_path / "my_spectra.csv").write_text(EXAMPLE, encoding="utf-8")
     (tmp_path / "DIR").mkdir()
     levels = np.array([0.0, 10.0, 20.0, 40.0, 60.0])
     for name, concentrations in (
@@ -133,12 +134,9 @@ def test_the_example_of_the_regressor_runs(project):
 
 def test_the_example_of_a_saved_calibration_runs(project):
     (example,) = [block for block in blocks(ROOT / "docs/api.md") if "load_calibration" in block]
-    columns = {f"{level:g}": one for level, one in zip(beer.LEVELS, beer.scans(1), strict=True)}
-    text = beer.table({name: scans[0] for name, scans in columns.items()})
-    (project / "my_spectra.csv").write_text(text, encoding="utf-8")
-    unknown = dict(zip("ab", beer.spectra_at([3, 7]), strict=True))
-    (project / "unknown.csv").write_text(beer.table(unknown), encoding="utf-8")
-    assert call("calibrate", "my_spectra.csv").exit_code == 0
+    beer.write_series(project / "my_spectra.csv", 1)
+    write(project / "unknown.csv", dict(zip("ab", beer.spectra_at([3, 7]), strict=True)))
+    call("calibrate", "my_spectra.csv", status=0)
     found = {}
     exec(compile(example, "api.md", "exec"), found)
     np.testing.assert_allclose(found["concentrations"], [3, 7], atol=0.3)

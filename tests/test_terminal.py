@@ -15,11 +15,27 @@ from geonode.config import Parameters
 from geonode.terminal import printable
 from stages.command import stage
 from tests.commands.calling import call
-from tests.stages.conftest import assert_refused
+from tests.stages.conftest import ROOT, assert_refused
 
-ROOT = Path(__file__).parents[1]
 EVIL = "\x1b]0;owned\x07\x9b31m\u202e\x08"
 BODY = "400,1,2,3,4\n410,2,3,4,5\n420,3,4,5,6\n"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A working folder with parameters and a series."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("wavelength_nm,0,1,2,3\n" + BODY, encoding="utf-8")
+    (tmp_path / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+
+
+def run(line, stdout=subprocess.PIPE, **variables):
+    """Result of a line of the shell, in which `python` is this one."""
+    line, path = line.replace("python", sys.executable), {"PATH": "/usr/bin:/bin"}
+    variables |= path | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        line, shell=True, env=variables, stdout=stdout, stderr=subprocess.PIPE, check=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,15 +60,7 @@ def dangerous(text):
 
 
 @pytest.mark.parametrize(("before", "after"), [([], []), ([], ["--json"]), (["--verbose"], [])])
-@pytest.mark.parametrize(
-    "header",
-    [
-        f'"axis{EVIL}","0","1","2","3"',
-        f'wavelength (nm),"0{EVIL}","1","2","3"',
-        f'"wavelength_nm","0 {EVIL}","1","2","3"',
-        "",
-    ],
-)
+@pytest.mark.parametrize("header", [f'"axis{EVIL}","0 {EVIL}","1","2","3"', ""])
 def test_no_control_character_of_a_file_or_its_name_reaches_the_terminal(
     tmp_path, header, before, after
 ):
@@ -65,71 +73,56 @@ def test_no_control_character_of_a_file_or_its_name_reaches_the_terminal(
         assert json.loads(result.stdout)["levels"] == [0, 1, 2, 3]
 
 
+@pytest.mark.usefixtures("project")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-@pytest.mark.parametrize("command", [["geonode.cli", "inspect", "a.csv"], ["stages.generate"]])
-def test_a_full_standard_output_is_one_line(tmp_path, command):
-    (tmp_path / "a.csv").write_text("wavelength_nm,0,1,2,3\n" + BODY, encoding="utf-8")
-    (tmp_path / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+@pytest.mark.parametrize("command", ["geonode.cli inspect a.csv", "stages.generate"])
+def test_a_full_standard_output_is_one_line(command):
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        run = subprocess.run(
-            [sys.executable, "-m", *command],
-            cwd=tmp_path,
-            env={"PYTHONPATH": str(ROOT)},
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert run.returncode == 2
-    expected = "error: standard output: No space left on device; the result was not printed\n"
-    assert run.stderr == expected
+        done = run(f"python -m {command}", stdout=full)
+    expected = b"error: standard output: No space left on device; the result was not printed\n"
+    assert (done.returncode, done.stderr) == (2, expected)
 
 
-def test_a_reader_that_leaves_is_no_error(tmp_path):
-    (tmp_path / "a.csv").write_text("wavelength_nm,0,1,2,3\n" + BODY, encoding="utf-8")
-    command = f"{sys.executable} -m geonode.cli inspect a.csv | true"
-    run = subprocess.run(
-        ["sh", "-c", command],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (run.stdout, run.stderr) == ("", "")
+@pytest.mark.usefixtures("project")
+def test_a_reader_that_leaves_is_no_error():
+    done = run("python -m geonode.cli inspect a.csv | true")
+    assert (done.stdout, done.stderr) == (b"", b"")
 
 
-def test_what_the_terminal_cannot_encode_is_replaced(tmp_path):
-    (tmp_path / "a.csv").write_text("wavelength_nm,0,1,2,3\n" + BODY, encoding="utf-8")
-    run = subprocess.run(
-        [sys.executable, "-m", "geonode.cli", "inspect", "a.csv"],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "cp1252"},
-        capture_output=True,
-        check=False,
-    )
-    assert (run.returncode, run.stderr) == (0, b"")
-    assert b"?" in run.stdout
+@pytest.mark.usefixtures("project")
+def test_what_the_terminal_cannot_encode_is_replaced():
+    done = run("python -m geonode.cli inspect a.csv", PYTHONIOENCODING="cp1252")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"?" in done.stdout
 
 
 LONG = 300 * "a"
 
 
+@pytest.mark.usefixtures("project")
 @pytest.mark.parametrize(
     "words",
     [
         ("calibrate", "a.csv", "--out", LONG),
-        ("predict", "--concentration", "1", "--out", f"{LONG}.csv"),
         ("predict", "--concentration", "1", "--figure", f"{LONG}.png"),
         ("panel", ".", "--out", f"{LONG}.csv"),
         ("verify", LONG),
         ("inspect", f"{LONG}.csv"),
     ],
 )
-def test_a_name_that_no_disk_takes_is_one_line(tmp_path, monkeypatch, words):
-    monkeypatch.chdir(tmp_path)
-    Path("a.csv").write_text("wavelength_nm,0,1,2,3\n" + BODY, encoding="utf-8")
+def test_a_name_that_no_disk_takes_is_one_line(words):
     assert_refused(call(*words), "File name too long", LONG)
+
+
+def failing(fail, *options):
+    """Result of a stage that fails."""
+
+    @stage("generate")
+    def app(parameters: Parameters) -> str:
+        """Fail."""
+        return str(fail())
+
+    return CliRunner().invoke(app, options)
 
 
 MEMORY = "lower memory_mb in the parameter file, close other programs, or raise `ulimit -v`"
@@ -140,6 +133,7 @@ def lose_the_gpu():
     raise RuntimeError("CUDA error: unspecified launch failure\nCompile with TORCH_USE_CUDA_DSA.")
 
 
+@pytest.mark.usefixtures("project")
 @pytest.mark.parametrize(
     ("fail", "said", "advice"),
     [
@@ -149,26 +143,11 @@ def lose_the_gpu():
         (lose_the_gpu, "CUDA error: unspecified launch failure; ", "`nvidia-smi`"),
     ],
 )
-def test_what_the_machine_refuses_is_one_line(tmp_path, monkeypatch, fail, said, advice):
-    @stage("generate")
-    def app(parameters: Parameters) -> str:
-        """Take memory."""
-        return str(fail())
-
-    monkeypatch.chdir(tmp_path)
-    Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
-    refused = CliRunner().invoke(app, [])
-    assert_refused(refused, said, advice)
-    seen = CliRunner().invoke(app, ["--log-level", "debug"]).stderr
-    assert "Traceback" in seen
+def test_what_the_machine_refuses_is_one_line(fail, said, advice):
+    assert_refused(failing(fail), said, advice)
+    assert "Traceback" in failing(fail, "--log-level", "debug").stderr
 
 
-def test_a_fault_of_the_program_is_no_line(tmp_path, monkeypatch):
-    @stage("generate")
-    def app(parameters: Parameters) -> str:
-        """Fail."""
-        return str(1 / 0)
-
-    monkeypatch.chdir(tmp_path)
-    Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
-    assert isinstance(CliRunner().invoke(app, []).exception, ZeroDivisionError)
+@pytest.mark.usefixtures("project")
+def test_a_fault_of_the_program_is_no_line():
+    assert isinstance(failing(lambda: 1 / 0).exception, ZeroDivisionError)

@@ -27,13 +27,8 @@ def test_numbers_have_sensible_digits(value, expected):
 
 
 def test_units_shares_signs_and_lists():
-    assert quantity(0.5, "ppb") == "0.500 ppb"
-    assert quantity(0.5, "1") == "0.500"
-    assert quantity(None, "ppb") == "undefined"
+    assert [quantity(0.5, unit) for unit in ("ppb", "1")] == ["0.500 ppb", "0.500"]
     assert share(0.921) == "92.1 %"
-    assert share(None) == "undefined"
-    assert difference(3.25, 2.0) == "+1.25"
-    assert difference(0.75, 2.0) == "−1.25"
-    assert difference(None, 2.0) == "undefined"
-    assert listed(["a", "b", "c"]) == "a, b and c"
-    assert listed(["a"]) == "a"
+    assert [difference(one, 2.0) for one in (3.25, 0.75)] == ["+1.25", "−1.25"]
+    assert {quantity(None, "ppb"), share(None), difference(None, 2.0)} == {"undefined"}
+    assert [listed(["a", "b", "c"]), listed(["a"])] == ["a, b and c", "a"]

@@ -4,7 +4,6 @@ import csv
 import io
 import os
 import re
-import signal
 import subprocess
 import sys
 import urllib.request
@@ -21,15 +20,14 @@ from tests.commands.calling import call
 from tests.mixtures import beer as mixtures
 
 HOME = f"/{SECRET}/"
+STEPS = "[{savgol: {window: 5, degree: 2}}]"
 UNKNOWN = dict(zip(("a", "QC"), beer.spectra_at([1.5, 5.0]), strict=True))
 
 
 def series(levels=range(5)):
     """A series with one scan of every level."""
-    columns = {
-        f"{level} ppb": one for level, one in zip(levels, beer.spectra_at(levels), strict=True)
-    }
-    return beer.table(columns)
+    names = (f"{level} ppb" for level in levels)
+    return beer.table(dict(zip(names, beer.spectra_at(levels), strict=True)))
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +37,13 @@ def files(tmp_path_factory):
     beer.write_series(folder / "beer.csv")
     (folder / "monday.csv").write_text(beer.table(UNKNOWN))
     (folder / "tuesday.csv").write_text(beer.table({"b": 3 - UNKNOWN["a"]}))
-    drifted = {
-        f"{level} ppb": 0.01 + 1.1 * one
-        for level, one in zip((1, 4, 9), beer.spectra_at([1, 4, 9]), strict=True)
-    }
-    (folder / "standards.csv").write_text(beer.table(drifted))
+    drifted = 0.01 + 1.1 * beer.spectra_at([1, 4, 9])
+    standards = dict(zip(("1 ppb", "4 ppb", "9 ppb"), drifted, strict=True))
+    (folder / "standards.csv").write_text(beer.table(standards))
     known = dict(zip(("3 ppb", "6 ppb"), beer.spectra_at([3, 6]), strict=True))
     (folder / "known.csv").write_text(beer.table(known))
-    assert call("calibrate", folder / "beer.csv", "--out", folder / "made").exit_code == 0
+    words = ("--preprocess", STEPS, "--out", folder / "made")
+    call("calibrate", folder / "beer.csv", *words, status=0)
     return folder
 
 
@@ -63,7 +60,7 @@ def test_the_whole_job_gives_what_the_commands_give(served, files, tmp_path):
     inspected = call("inspect", files / "beer.csv").stdout.rstrip()
     shown = unescape(re.search(r"<pre>(.*?)</pre>", page, re.S)[1])
     assert shown.split() == inspected.replace(str(files), "spectra").split()
-    item, page = served.submit(item, ("calibrate", ""))
+    item, page = served.submit(item, ("calibrate", ""), ("preprocess", STEPS))
     assert "Use combined" in page
     for name in ("left_out.csv", "limits.csv", "predicted.csv", "spectra.csv"):
         assert served.ask("GET", item + name)[1] == (files / "made" / name).read_text()
@@ -80,17 +77,14 @@ def test_the_whole_job_gives_what_the_commands_give(served, files, tmp_path):
         *dropped("validation", validation),
     )
     by = ("--calibration", files / "made/calibration.safetensors", "--validation", validation)
-    out = tmp_path / "estimates.csv"
-    done = call("estimate", *days, *checks, *by, "--out", out)
+    done = call("estimate", *days, *checks, *by, "--out", tmp_path / "estimates.csv")
     assert done.exit_code == 1  # tuesday's spectrum fits nowhere
-    names = ("estimates.csv", "estimates.controls.csv")
-    for name in names:
+    for name in ("estimates.csv", "estimates.controls.csv"):
         assert served.ask("GET", made + name)[1] == (tmp_path / name).read_text()
     found = dict(rows(served.ask("GET", f"{made}estimates.record.csv")[1])[1:])
     assert found["user"] == "A. Chemist"
     good, bad = (
-        [unescape(sentence) for sentence in re.findall(rf'<li class="{kind}">(.*?)</li>', page)]
-        for kind in ("good", "bad")
+        re.findall(rf'<li class="{kind}">(.*?)</li>', unescape(page)) for kind in ("good", "bad")
     )
     judged = done.stdout.splitlines()[1].partition(": ")[2]
     assert (good[0], good[1].partition(": ")[2]) == ("1 of 1 controls passed.", judged)
@@ -111,6 +105,9 @@ def test_a_saved_calibration_is_opened_and_corrected_by_standards(served, files)
     unknowns = dropped("spectra", files / "monday.csv")
     _, page = served.submit(item, ("estimate", ""), *unknowns, *standards)
     assert "Estimates are corrected" in page
+    _, page = served.submit(item, ("estimate", ""), *unknowns, ("controls", "<img src=x>=5"))
+    assert "<img" not in page
+    assert "<img" in refused(page)
     damaged = ("spectra", ("x.safetensors", saved.read_bytes()[:-9]))
     item, page = served.submit(HOME, damaged)
     assert refused(page).startswith("spectra/x.safetensors: found a damaged file")
@@ -122,41 +119,37 @@ def test_options_of_estimates_are_those_of_the_command(served, files, tmp_path):
     item, _ = served.submit(HOME, *dropped("spectra", calibration))
     words = ("--level", "0.95", "--align", "--control", "QC=5", "--history", tmp_path / "qc.csv")
     (tmp_path / "list.csv").write_text("name,dilution\na,10\nQC,1\n")
-    words += ("--dilution", tmp_path / "list.csv", "--out", tmp_path / "out.csv")
+    words += ("--dilution", tmp_path / "list.csv", "--out", tmp_path / "out.csv", "--overwrite")
     for day in range(2):
-        done = call(
-            "estimate", files / "monday.csv", *words, "--overwrite", "--calibration", calibration
-        )
+        done = call("estimate", files / "monday.csv", *words, "--calibration", calibration)
         assert done.exit_code == 0, done.output
         sent = dropped("history", tmp_path / "before.csv") if day else []
         fields = [("estimate", ""), ("level", "0.95"), ("align", "on"), ("controls", "QC=5")]
         fields += dropped("spectra", files / "monday.csv")
-        estimates, page = served.submit(
-            item, *fields, *dropped("dilution", tmp_path / "list.csv"), *sent
-        )
+        fields += dropped("dilution", tmp_path / "list.csv")
+        estimates, page = served.submit(item, *fields, *sent)
         assert refused(page) is None
-        found = {
-            name: served.ask("GET", f"{estimates}{name}?download")[1]
-            for name in ("estimates.csv", "history.csv", "history.html")
-        }
+        names = ("estimates.csv", "history.csv", "history.html")
+        found = {name: served.ask("GET", f"{estimates}{name}?download")[1] for name in names}
         assert rows(found["estimates.csv"]) == rows((tmp_path / "out.csv").read_text())
-        own, theirs = (
-            rows(one) for one in (found["history.csv"], (tmp_path / "qc.csv").read_text())
-        )
-        assert [row[1:] for row in own] == [row[1:] for row in theirs]  # but the date
-        assert "<svg" in found["history.html"] or "data-figure" in found["history.html"]
+        own, theirs = found["history.csv"], (tmp_path / "qc.csv").read_text()
+        assert [row[1:] for row in rows(own)] == [row[1:] for row in rows(theirs)]  # but the date
+        assert "data-figure" in found["history.html"]
         (tmp_path / "before.csv").write_text(found["history.csv"])
+    sent = dropped("spectra", files / "monday.csv")
     for name, value in (("sheet", "first"), ("level", "2"), ("dilution", "-1"), ("level", "much")):
-        sent = dropped("spectra", files / "monday.csv")
         _, page = served.submit(item, ("estimate", ""), *sent, (name, value))
         assert f"--{name}" in refused(page)
         assert value in refused(page)
-    sent = dropped("spectra", files / "monday.csv") + dropped("history", tmp_path / "before.csv")
+    sent += dropped("history", tmp_path / "before.csv")
     assert "expected controls of today" in refused(served.submit(item, ("estimate", ""), *sent)[1])
     series, _ = served.submit(HOME, *dropped("spectra", files / "beer.csv"))
-    for name, value in (("sheet", "first"), ("level", "90"), ("precision", "0")):
+    for name, value in (
+        *(("sheet", "first"), ("level", "90"), ("precision", "0")),
+        *(("method", "magic"), ("preprocess", "[snow]"), ("window_from", "x")),
+    ):
         _, page = served.submit(series, ("calibrate", ""), (name, value))
-        assert name in refused(page)
+        assert name.removesuffix("_from") in refused(page)
         served.submit(series, ("look", ""), (name, ""))
 
 
@@ -174,12 +167,8 @@ def test_what_a_file_leaves_open_is_chosen(served, tmp_path):
     _, page = served.submit(item, ("look", ""), ("sheet", "second"))
     assert refused(page) is None
     assert '<input name="sheet" value="second"' in page
-    _, page = served.submit(
-        item, ("look", ""), ("sheet", "second"), ("window_from", "450"), ("window_to", "550")
-    )
-    assert "450 to 550" in page
-    _, page = served.submit(item, ("calibrate", ""), ("sheet", "second"), ("window_from", "x"))
-    assert refused(page).startswith("options: --window 0: found 'x'")
+    window = ("window_from", "450"), ("window_to", "550")
+    assert "450 to 550" in served.submit(item, ("look", ""), ("sheet", "second"), *window)[1]
 
 
 def test_mixtures_are_read_together_or_one_alone(served):
@@ -193,8 +182,8 @@ def test_mixtures_are_read_together_or_one_alone(served):
 
 
 def test_several_files_are_one_series_with_a_table_of_concentrations(served):
-    levels = dict(zip(("s1", "s2", "s3", "s4"), beer.spectra_at([1, 2, 4, 8]), strict=True))
-    single = [("spectra", (f"{name}.csv", beer.table({"A": one}))) for name, one in levels.items()]
+    files = enumerate(beer.spectra_at([1, 2, 4, 8]), 1)
+    single = [("spectra", (f"s{at}.csv", beer.table({"A": one}))) for at, one in files]
     table = ("concentrations", ("names.csv", "name,ppb\ns1,1\ns2,2\ns3,4\ns4,8\n"))
     _, page = served.submit(HOME, *single, table)
     assert refused(page) is None, refused(page)
@@ -206,7 +195,7 @@ def test_two_series_at_once_do_not_disturb_each_other(served):
     items = [headers["location"] for _, _, headers in both]
     assert [refused(served.page(item)) for item in items] == [None, None]
     for item in items:
-        served.post(item, [("calibrate", "")])
+        served.post(item, [("calibrate", ""), ("method", "pls")])
     assert [refused(served.page(item)) for item in items] == [None, None]
     first, second = (served.ask("GET", f"{item}left_out.csv")[:2] for item in items)
     assert first == second
@@ -216,32 +205,17 @@ def test_two_series_at_once_do_not_disturb_each_other(served):
 def test_a_refused_file_is_one_line_and_the_old_result_is_gone(served):
     item, page = served.submit(HOME, ("spectra", ("notes.csv", "no spectra\n")))
     assert refused(page).startswith("spectra/notes.csv: ")
+    assert "\n" not in refused(page)
     for other in (HOME, item):
         _, page = served.submit(other, ("estimate", ""), ("concentrations", ("a.csv", "a,1\n")))
         assert refused(page) == "found no file of spectra, expected one or more"
-    _, page = served.submit(HOME, ("spectra", ("notes.csv", "no spectra\n")))
-    assert "\n" not in refused(page)
     item, _ = served.submit(HOME, ("spectra", ("beer.csv", series())))
-    _, page = served.submit(item, ("calibrate", ""))
+    _, page = served.submit(item, ("calibrate", ""), ("method", "pls"))
     assert "limits.csv" in page
     _, page = served.submit(item, ("calibrate", ""), ("window_from", "9"), ("window_to", "1"))
     assert refused(page)
     assert "limits.csv" not in page
     assert 'name="estimate"' not in page
-
-
-def test_steps_and_the_method_are_those_of_the_command(served, files, tmp_path):
-    item, _ = served.submit(HOME, *dropped("spectra", files / "beer.csv"))
-    steps = "[snv, {savgol: {window: 5, degree: 2}}]"
-    item, page = served.submit(item, ("calibrate", ""), ("preprocess", steps), ("method", "pls"))
-    options = "--preprocess", steps, "--method", "pls", "--out", tmp_path / "made"
-    assert call("calibrate", files / "beer.csv", *options).exit_code == 0
-    for name in ("left_out.csv", "limits.csv", "spectra.csv"):
-        assert served.ask("GET", item + name)[1] == (tmp_path / "made" / name).read_text()
-    _, page = served.submit(item, ("calibrate", ""), ("method", "magic"))
-    assert "found 'magic', expected auto, straight_line" in refused(page)
-    _, page = served.submit(item, ("calibrate", ""), ("preprocess", "[snow]"), ("method", ""))
-    assert refused(page).startswith("options: --preprocess")
 
 
 def test_a_calibration_that_no_method_can_use_estimates_if_that_is_accepted(served, files):
@@ -270,16 +244,6 @@ def test_names_are_no_paths_and_no_html(served):
     assert {one.parent for one in files} == {served.folder / "1/spectra"}
     assert not [*served.folder.parent.glob("*.csv")]
     assert "<img" not in page
-
-
-def test_a_control_that_looks_like_html_is_text(served, files):
-    item, _ = served.submit(HOME, *dropped("spectra", files / "made/calibration.safetensors"))
-    hostile = ("controls", "<img src=x>=5")
-    _, page = served.submit(
-        item, ("estimate", ""), hostile, *dropped("spectra", files / "monday.csv")
-    )
-    assert "<img" not in page
-    assert "<img" in refused(page)
 
 
 @pytest.mark.parametrize(
@@ -313,16 +277,15 @@ def test_reading_needs_host_and_secret_too(served):
         assert served.ask("GET", HOME + path)[0] == 404
 
 
-def test_files_are_bounded(served, monkeypatch):
-    monkeypatch.setattr("geonode.app.server.MOST_BYTES", 10_000)
-    status, text, _ = served.post(HOME, [("spectra", ("x.csv", "1" * 10_001))])
+def test_files_are_bounded(served):
+    status, text, _ = served.ask("POST", HOME, b"1" * (2**28 + 1))
     assert (status, served.desk.items) == (413, {})
-    assert text.endswith("bytes, expected files of at most 10000; go back")
+    assert text.endswith("bytes, expected files of at most 268435456; go back")
     status, _, _ = served.ask("POST", HOME, iter([b"x"]))  # in chunks, without its size
     assert (status, served.desk.items) == (411, {})
 
 
-@pytest.mark.parametrize("end", ["SIGINT", "SIGTERM", "button"])
+@pytest.mark.parametrize("end", ["SIGTERM", "button"])
 def test_the_command_ends_and_leaves_nothing(end, tmp_path):
     pytest.importorskip("starlette")
     command = [sys.executable, "-m", "geonode.cli", "app", "--no-browser"]
@@ -333,8 +296,6 @@ def test_the_command_ends_and_leaves_nothing(end, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Jobs in the background of a shell inherit that it is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
         address = process.stdout.readline().strip()
         with urllib.request.urlopen(address, timeout=60) as answer:
@@ -345,7 +306,7 @@ def test_the_command_ends_and_leaves_nothing(end, tmp_path):
             asked = urllib.request.Request(address, b"end=", {"Origin": origin})
             urllib.request.urlopen(asked, timeout=60).close()
         else:
-            process.send_signal(getattr(signal, end))
+            process.terminate()
         _, complaints = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Traceback" not in complaints
@@ -353,7 +314,6 @@ def test_the_command_ends_and_leaves_nothing(end, tmp_path):
 
 
 def test_a_taken_port_is_refused_in_one_line(served):
-    done = call("app", "--no-browser", "--port", served.host.rpartition(":")[2])
-    assert done.exit_code == 2
+    done = call("app", "--no-browser", "--port", served.host.rpartition(":")[2], status=2)
     assert "Address already in use" in done.output
     assert not Path("spectra").exists()

@@ -8,9 +8,11 @@ from geonode.cli import app
 from tests.calibration import beer
 
 
-def call(*words):
-    """Result of `geonode` with these words."""
-    return CliRunner().invoke(app, [str(word) for word in words])
+def call(*words, status=None):
+    """Result of `geonode` with these words, which ends with a status if one is given."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert status in (None, result.exit_code), result.output
+    return result
 
 
 def rows(path):

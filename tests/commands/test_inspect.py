@@ -15,19 +15,6 @@ def run(tmp_path):
     return lambda *words: call("inspect", tmp_path / "mine.csv", *words)
 
 
-def test_options_reach_the_reader(run):
-    assert "delimiter comma" in run().stdout
-    result = run("--window", "420", "440", "--json")
-    assert result.exit_code == 2
-    assert "window [420, 440] keeps 2 wavelengths" in result.stderr
-    found = json.loads(run("--window", "400", "430", "--json").stdout)
-    assert (found["wavelengths"], found["masked"]) == (3, [410])
-    refused = run("--missing", "refuse")
-    assert refused.exit_code == 2
-    assert "row 3, column '10': found an empty or NaN cell" in refused.stderr
-    assert "(as --missing mask does" in refused.stderr
-
-
 def test_what_was_understood_and_chosen_is_proposed(tmp_path, run):
     rows = (
         "Instrument: X\nwavelength_nm,0,20,20.1,5,40\n400,1,2,3,4,5\n# lamp changed\n"

@@ -40,14 +40,13 @@ BAD = {
 TIED = {"closed": (CLOSED, "sum to 10 in every sample"), "ratio": (RATIO, "vary together")}
 
 
-@pytest.mark.parametrize("layout", ["rows", "long", "second"])
+@pytest.mark.parametrize("layout", ["long", "second"])
 @pytest.mark.parametrize(("known", "message"), BAD.values(), ids=BAD)
 def test_what_cannot_calibrate_is_one_sentence_in_every_layout(tmp_path, layout, known, message):
     words = written(tmp_path, layout, known)
     for command in ("calibrate", "next"):
         more = ("--out", tmp_path / "out") if command == "calibrate" else ()
-        result = call(command, *words, *more)
-        assert result.exit_code == 2
+        result = call(command, *words, *more, status=2)
         assert message in result.output
         assert "known.csv" in result.output
         assert len(result.output.strip().splitlines()) == 1
@@ -60,30 +59,15 @@ def test_what_cannot_calibrate_is_one_sentence_in_every_layout(tmp_path, layout,
 @pytest.mark.parametrize(("known", "message"), TIED.values(), ids=TIED)
 def test_tied_amounts_are_calibrated_each_by_itself(tmp_path, known, message):
     words, out = written(tmp_path, "rows", known), tmp_path / "out"
-    result = call("calibrate", *words, "--out", out)
-    assert result.exit_code == 0, result.output
+    result = call("calibrate", *words, "--out", out, status=0)
     assert message in result.output
     assert 'data-figure="design_0_1"' in (out / "index.html").read_text()
     assert_refused(call("next", *words), message)
 
 
-def test_spectra_that_do_not_differ_are_one_sentence(tmp_path):
-    words = written(tmp_path, "rows", KNOWN)
-    found = pd.read_csv(tmp_path / "known.csv")
-    found.iloc[1:, -len(beer.NM) :] = 1.0
-    found.to_csv(tmp_path / "known.csv", index=False)
-    expected = "known.csv: spectra: found the same one in all samples, or in all but"
-    assert_refused(call("calibrate", *words, "--out", tmp_path / "out"), expected)
-    found.iloc[0, -len(beer.NM) :] = 1.0
-    found.to_csv(tmp_path / "known.csv", index=False)
-    assert_refused(call("next", *words), expected)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("layout", ["rows", "long", "second"])
-def test_inspect_tells_the_design_and_what_can_follow(tmp_path, layout):
+def test_inspect_tells_the_design_and_what_can_follow(tmp_path):
     known = np.vstack([KNOWN, KNOWN[:1]])  # prepared twice
-    words = written(tmp_path, layout, known, noise=0.01)
+    words = written(tmp_path, "second", known, noise=0.01)
     found = json.loads(call("inspect", *words, "--json").stdout)
     assert (found["substances"], found["units"]) == (["s0", "s1"], ["ppm", "ppm"])
     assert (found["samples"], found["compositions"], found["wavelengths"]) == (13, 12, 60)
@@ -95,7 +79,7 @@ def test_inspect_tells_the_design_and_what_can_follow(tmp_path, layout):
     said = call("inspect", *words).stdout
     assert f"s0 (ppm)   {known[:, 0].min():.4g}" in said
     follows = said.split("geonode next ")[1].splitlines()[0]
-    assert call("next", *follows.split(), "--count", 1).exit_code == 0
+    call("next", *follows.split(), "--count", 1, status=0)
 
 
 def test_next_mixtures_are_a_table_and_the_same_every_time(tmp_path):

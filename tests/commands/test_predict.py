@@ -1,23 +1,17 @@
-import csv
 import json
-import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import xarray
 
-from geonode.errors import SpectraError
 from geonode.posterior.prior import PROBABILITIES, packaged_prior
 from geonode.prediction.model import SpectralModel
-from geonode.prediction.predicting import PredictedBlock
 from geonode.reading.files import read_spectra
 from geonode.storage.artifact import open_artifact
-from tests.commands.calling import call
+from tests.commands.calling import call, records
 from tests.estimation.trained import AXIS, LEVELS, spectra_at
 from tests.reading.tables import read_table
 from tests.stages.conftest import assert_refused
-from tests.storage.damage import contents
 
 WANTED = [0.1, 12.5, 75.0]
 NINETY = PROBABILITIES.index(0.9)
@@ -51,8 +45,7 @@ def numbers(out):
         found = {name: data[name].values for name in data.data_vars if name != "extrapolated"}
         assert all(data[name].dims == ("concentration", "wavelength") for name in found)
         return found, beyond
-    with out.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = records(out)
     first, second, *names, last = rows[0]
     assert (first, second, last) == ("concentration (ppb)", "wavelength (nm)", "extrapolated")
     assert (column(rows, first) == np.array(WANTED)[:, None]).all()
@@ -91,7 +84,7 @@ def test_intervals_have_the_level_that_is_asked_for(trained, uncalibrated, tmp_p
     for level in ("0.8", "0.94", "0.95", "0.99"):
         out = tmp_path / f"{level}.csv"
         words = (*options(WANTED), "--extrapolate", "--level", level, "--out", out)
-        assert call("predict", *words, "--root", trained).exit_code == 0
+        call("predict", *words, "--root", trained, status=0)
         written, _ = numbers(out)
         low, high = (written[f"{end}{level[2:].ljust(2, '0')}"] for end in ("low", "high"))
         widths[level] = (high - low) / 2
@@ -110,8 +103,7 @@ def test_intervals_have_the_level_that_is_asked_for(trained, uncalibrated, tmp_p
 def test_spectra_alone_are_read_back(trained, tmp_path, name):
     out = tmp_path / name
     words = ("--at-range", "0:60:12.5", "--only-signal", "--out", out, "--root", trained)
-    result = call("predict", *words)
-    assert result.exit_code == 0
+    call("predict", *words, status=0)
     table, spectra = read_table(out), read_spectra(out)
     wanted = [0.0, 12.5, 25.0, 37.5, 50.0]
     assert table.concentrations.tolist() == [float(name) for name in spectra.names] == wanted
@@ -128,19 +120,17 @@ def test_without_a_file_there_is_a_line_about_every_spectrum(trained):
     header, inside, outside, std, beyond = result.stdout.splitlines()
     signal, scale, _ = expected(trained, [30.0, 75.0])
     assert header.startswith("concentration (ppb)  absorbance at its peak  wavelength (nm)  mean")
-    for line, number, spectrum, deviation in zip(
-        (inside, outside), (30, 75), signal, scale, strict=True
-    ):
-        peak, at = spectrum.max(), AXIS[spectrum.argmax()]
-        numbers = [float(word) for word in line.split()[:4]]
-        np.testing.assert_allclose(numbers, [number, peak, at, deviation.mean()], rtol=5.1e-6)
+    shown = [[float(word) for word in line.split()[:4]] for line in (inside, outside)]
+    peaks, means = AXIS[signal.argmax(axis=1)], scale.mean(axis=1)
+    told = np.column_stack([[30, 75], signal.max(axis=1), peaks, means])
+    np.testing.assert_allclose(shown, told, rtol=5.1e-6)
     assert inside.split()[4:] == []
     assert outside.split()[4:] == ["extrapolated"]
     assert abs(float(inside.split()[2]) - 550) <= 10
     assert std.startswith("std: size of the error to expect")
     assert beyond == "extrapolated: 1 of 2, out of 0 to 60 ppb"
-    many = call("predict", "--at-range", "0:59:1", "--root", trained).stdout.splitlines()
-    assert (len(many), many[51]) == (53, "and 10 more; --out writes all of them")
+    many = call("predict", "--at-range", "0:59:1", "--root", trained).stdout
+    assert "\nand 10 more; --out writes all of them\n" in many
 
 
 def test_json_has_the_same_numbers(trained, tmp_path):
@@ -161,62 +151,31 @@ def test_blocks_leave_no_trace(trained, tmp_path):
     for more in ([], ["--batch-size", "4"]):
         out = tmp_path / f"{len(files)}.csv"
         words = ("--at-range", "0:60:6", "--root", trained, "--out", out, *more)
-        assert call("predict", *words).exit_code == 0
+        call("predict", *words, status=0)
         files.append(out.read_bytes())
     assert files[0] == files[1]
 
 
-def test_spectra_are_kept_in_a_smaller_format_or_refused_by_it(trained, tmp_path, monkeypatch):
+def test_spectra_are_kept_in_a_smaller_format(trained, tmp_path):
     words = (*options(), "--root", trained, "--out")
     for name, more in (("exact", []), ("small", ["--cache-dtype", "float16"])):
-        assert call("predict", *words, tmp_path / f"{name}.zarr", *more).exit_code == 0
+        call("predict", *words, tmp_path / f"{name}.zarr", *more, status=0)
     exact, small = (open_artifact(tmp_path / f"{name}.zarr") for name in ("exact", "small"))
     for name in ("signal", "std", "low90", "high90"):
         assert (exact[name].dtype, small[name].dtype) == (np.float64, np.float16)
         np.testing.assert_array_equal(small[name], exact[name].astype(np.float16))
     np.testing.assert_array_equal(small["concentration"], [12.5, 30.0])
-    real = PredictedBlock.of
-
-    def large(*arguments):
-        block = real(*arguments)
-        spectra = 1e7 * block.predicted.spectra
-        return replace(block, predicted=replace(block.predicted, spectra=spectra))
-
-    monkeypatch.setattr(PredictedBlock, "of", large)
-    refused = call("predict", *words, tmp_path / "large.zarr", "--cache-dtype", "float16")
-    assert re.search(r"array 'signal': found \d\S+, expected at most 65504", refused.stderr)
-    assert not (tmp_path / "large.zarr").exists()
 
 
-def test_what_is_there_stays_unless_it_may_be_replaced(trained, tmp_path, monkeypatch):
+def test_what_is_there_stays_unless_it_may_be_replaced(trained, tmp_path):
     kept = {tmp_path / name: b"mine" for name in ("out.csv", "out.png")}
     for path, content in kept.items():
         path.write_bytes(content)
     (tmp_path / "link.csv").symlink_to("absent.csv")
-    with monkeypatch.context() as patch:
-        patch.setattr(SpectralModel, "read", None)  # nothing is read before
-        for option, name in (("--out", "out.csv"), ("--figure", "out.png"), ("--out", "link.csv")):
-            result = call("predict", *options(), "--root", trained, option, tmp_path / name)
-            assert_refused(result, "expected a name that is not taken; --overwrite replaces")
+    for option, name in (("--out", "out.csv"), ("--figure", "out.png"), ("--out", "link.csv")):
+        result = call("predict", *options(), "--root", trained, option, tmp_path / name)
+        assert_refused(result, "expected a name that is not taken; --overwrite replaces")
     assert {path: path.read_bytes() for path in kept} == kept
     words = ("--out", tmp_path / "out.csv", "--figure", tmp_path / "out.png", "--overwrite")
-    assert call("predict", *options(), "--root", trained, *words).exit_code == 0
+    call("predict", *options(), "--root", trained, *words, status=0)
     assert all(path.read_bytes() != content for path, content in kept.items())
-
-
-@pytest.mark.parametrize("name", ["out.csv", "out.zarr"])
-def test_what_fails_half_way_leaves_the_older_file(trained, tmp_path, monkeypatch, name):
-    out = tmp_path / name
-    words = ("--at-range", "0:60:6", "--root", trained, "--out", out)
-    call("predict", *options([45]), "--root", trained, "--out", out)
-    before = contents(tmp_path)
-    real = SpectralModel.predict
-
-    def predict(model, concentrations):
-        if concentrations[0] > 10:
-            raise SpectraError("no more")
-        return real(model, concentrations)
-
-    monkeypatch.setattr(SpectralModel, "predict", predict)
-    assert_refused(call("predict", *words, "--overwrite", "--batch-size", 2), "error: no more")
-    assert contents(tmp_path) == before

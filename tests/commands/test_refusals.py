@@ -33,6 +33,7 @@ def texts():
         "m_unit": table(UNKNOWN, ["y_lead (g/L)", "y_zinc (g/L)"]),
         "m_outside": table(np.vstack([UNKNOWN, [[5, 12]]])),
         "m_twice": table(headers=["y_lead", "Y_lead"]),
+        "m_flat": table().assign(**dict.fromkeys(map(str, NM), 1.0)),
     }
     return {
         "good": good,
@@ -76,6 +77,7 @@ def place(tmp_path_factory, calibration, mixture, trained):
 ONE = ["--calibration", "one.safetensors", "--out", "out.csv"]
 TWO = ["--calibration", "two.safetensors", "--out", "out.csv"]
 BAD = ["--calibration", "bad.safetensors"]
+HISTORY = ["good.csv", *ONE, "--control", "a=1.5", "--history"]
 MAPS = ["--calibration", "two.safetensors", "--out", "out.zarr"]
 ESTIMATE = {
     "empty folder": (["empty", *ONE], "empty: found no file of spectra"),
@@ -87,21 +89,11 @@ ESTIMATE = {
     "control": (["good.csv", *ONE, "--control", "QC=5"], "--control: found 'QC'"),
     "level": (["good.csv", *ONE, "--level", 0.5], "--level: found 0.5, expected"),
     "history": (["good.csv", *ONE, "--history", "q.csv"], "'q.csv', expected --control NAME=NUM"),
-    "no history": (
-        ["good.csv", *ONE, "--control", "a=1.5", "--history", "beer.csv"],
-        "beer.csv: found the header",
-    ),
-    "history and results": (
-        ["good.csv", *ONE, "--control", "a=1.5", "--history", "out.csv"],
-        "--out: found 'out.csv', expected another place than out.csv",
-    ),
-    "page of others": (
-        ["good.csv", *ONE, "--control", "a=1.5", "--history", "page.csv"],
-        "--history: found 'page.html', expected a name that is not taken",
-    ),
+    "no history": ([*HISTORY, "beer.csv"], "beer.csv: found the header"),
+    "history and results": ([*HISTORY, "out.csv"], "--out: found 'out.csv', expected another pla"),
+    "page of others": ([*HISTORY, "page.csv"], "--history: found 'page.html', expected a name tha"),
     "dilution": (["good.csv", *ONE, "--dilution", 0], "--dilution: found '0', expected a number"),
     "a ratio": (["good.csv", *ONE, "--dilution", "1:10"], "found '1:10', expected a number above"),
-    "a huge one": (["good.csv", *ONE, "--dilution", 1e300], "found '1e+300', expected a number"),
     "dilutions": (["good.csv", *ONE, "--dilution", "good.csv"], "good.csv: found 'wavelength_nm'"),
     "a dilution": (["good.csv", *ONE, "--dilution", "half.csv"], "found no dilution of 'b'"),
     "sheet": (["good.csv", *ONE, "--sheet", "x"], "--sheet: found 'x', expected a workbook"),
@@ -125,10 +117,7 @@ ESTIMATE = {
     "no amounts": (["m_day.csv", *TWO, "--validation", "m_day.csv"], "expected amounts of lead an"),
     "substances": (["m_day.csv", *TWO, "--validation", "m_iron.csv"], "found lead and iron, expec"),
     "unit": (["m_day.csv", *TWO, "--validation", "m_unit.csv"], "found concentrations in g/L, exp"),
-    "several, range": (
-        ["m_day.csv", *TWO, "--validation", "m_outside.csv"],
-        "zinc: found a concentration of 12",
-    ),
+    "several, range": (["m_day.csv", *TWO, "--validation", "m_outside.csv"], "zinc: found a conc"),
 }
 CALIBRATE = {
     "absent": (["absent.csv"], "No such file"),
@@ -147,12 +136,10 @@ CALIBRATE = {
     "method of several": (["m_known.csv", "--method", "pls"], "--method: found 'pls', expected no"),
     "scale of several": (["m_known.csv", "--allow-scale"], "--allow-scale: found True, expected"),
     "no such amount": (["m_known.csv", "--target", "iron"], "found no amount called 'iron'"),
-    "unit": (
-        ["m_known.csv", "--concentration-unit", "mol/L"],
-        "in mol/L and in ppm, exp",
-    ),
+    "unit": (["m_known.csv", "--concentration-unit", "mol/L"], "in mol/L and in ppm, exp"),
     "window": (["m_known.csv", "--window", 10, 20], "keeps 0 wavelengths"),
     "one name twice": (["m_twice.csv"], "two amounts called 'lead'"),
+    "flat": (["m_flat.csv"], "m_flat.csv: spectra: found the same one in all samples, or in all"),
 }
 SOME_LEVELS = ["--concentration", 12.5, "--concentration", 30]
 PREDICT = {
@@ -178,10 +165,7 @@ GEODESIC = {
 PANEL = {
     "empty": (["empty", "--out", "panel.csv"], "no file *.csv"),  # outside of a project
     "parameters": (["data", "--out", "panel.csv", "--params", "wrong.yaml"], "epochs: found -3"),
-    "there": (
-        ["data", "--out", "good.csv"],
-        "good.csv', expected a name that is not taken;",
-    ),
+    "there": (["data", "--out", "good.csv"], "good.csv', expected a name that is not taken;"),
     "ending": (["data", "--out", "panel.txt"], "a name that ends in .csv"),
     "within": (["data", "--out", "data/panel.csv"], "expected another place than data"),
 }

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.estimator import ConcentrationRegressor
 from geonode.calibration.limits import precision_limit
 from geonode.calibration.precision import PrecisionProfile
@@ -29,8 +28,7 @@ def test_noise_is_told_by_every_command_and_python(tmp_path):
     known = write(tmp_path / "noise.csv", dict(zip(levels, NOISE, strict=False)))
     unknown = write(tmp_path / "unknown.csv", {"a": NOISE[8]})
     out = tmp_path / "out"
-    done = call("calibrate", known, "--unknown", unknown, "--out", out)
-    assert done.exit_code == 1
+    done = call("calibrate", known, "--unknown", unknown, "--out", out, status=1)
     assert "error: None of the methods can be used" in done.stderr
     assert "This could be chance" in done.stderr
     by = ("--calibration", out / "calibration.safetensors", "--json")
@@ -39,13 +37,10 @@ def test_noise_is_told_by_every_command_and_python(tmp_path):
         assert done.exit_code == status, done.output
         assert "This could be chance" in done.stderr
     found = json.loads(done.stdout)
-    assert "None of the methods" in found["verdict"]
+    recorded = {row["what"]: row["value"] for row in records(out / "record.csv")}
+    assert all("None of the methods" in one["verdict"] for one in (found, recorded))
     assert not found["is_sound"]
     assert "no method can be used" in found["unknowns"][0]["remark"]
-    assert (
-        "None of the methods"
-        in {row["what"]: row["value"] for row in records(out / "record.csv")}["verdict"]
-    )
     with pytest.warns(UserWarning, match=r"None of the methods .* This could be chance"):
         ConcentrationRegressor().fit(NOISE[:8], np.arange(8.0))
     with warnings.catch_warnings():
@@ -55,16 +50,13 @@ def test_noise_is_told_by_every_command_and_python(tmp_path):
 
 
 def test_more_levels_than_geonode_takes_are_calibrated_without_it(tmp_path):
-    levels = np.linspace(1, 10, 52)
-    spectra = beer.spectra_at(levels) + 1e-3 * np.random.default_rng(2).normal(
-        size=(52, len(beer.AXIS))
-    )
+    levels, random = np.linspace(1, 10, 52), np.random.default_rng(2)
+    spectra = beer.spectra_at(levels) + 1e-3 * random.normal(size=(52, len(beer.AXIS)))
     names = [f"{level:.3f} ppb" for level in levels]
     known = write(tmp_path / "known.csv", dict(zip(names, spectra, strict=True)))
     unknown = write(tmp_path / "unknown.csv", {"a": beer.spectra_at([5.0])[0]})
     out = tmp_path / "out"
-    done = call("calibrate", known, "--unknown", unknown, "--out", out)
-    assert done.exit_code == 0, done.output
+    call("calibrate", known, "--unknown", unknown, "--out", out, status=0)
     (row,) = records(out / "unknowns.csv")
     assert float(row["low90 (ppb)"]) < 5 < float(row["high90 (ppb)"])
     assert not any("geonode" in title for title in row)
@@ -73,27 +65,12 @@ def test_more_levels_than_geonode_takes_are_calibrated_without_it(tmp_path):
     assert 'id="curve"' not in page
 
 
-def test_spectra_that_were_calibrated_with_judge_nothing(tmp_path, calibration, monkeypatch):
-    monkeypatch.setattr(CalibrationFile, "of", lambda source, series, how, report: calibration)
-    known = beer.write_series(tmp_path / "beer.csv")
-    done = call("calibrate", known, "--validation", known, "--out", tmp_path / "out")
-    assert "too, which can judge or correct nothing" in done.stderr
-    record = {row["what"] for row in records(tmp_path / "out/record.csv")}
-    assert "doubt" in record
-
-
 def test_unknowns_beside_the_standards_are_estimated(tmp_path):
-    file, levels = tmp_path / "day.csv", np.array([1, 2, 4, 6, 8, 10.0])
-    spectra = beer.spectra_at([*levels, 5.0]) + 1e-4 * NOISE[:7]
-    header = ",".join(["sample", "lead (ppb)", *(f"{one:g}" for one in beer.AXIS)])
-    amounts = [*(f"{level:g}" for level in levels), ""]
-    lines = [
-        ",".join([f"s{at}", amount, *(f"{one:.6f}" for one in row)])
-        for at, (amount, row) in enumerate(zip(amounts, spectra, strict=True))
-    ]
-    file.write_text("\n".join([header, *lines, ""]), encoding="utf-8")
-    done = call("calibrate", file, "--method", "pls", "--out", tmp_path / "out")
-    assert done.exit_code == 0, done.output
+    levels = [1, 2, 4, 6, 8, 10, 5.0]
+    spectra = beer.spectra_at(levels) + 1e-4 * NOISE[:7]
+    names = [*(f"{level:g} ppb" for level in levels[:-1]), "s6"]
+    file = write(tmp_path / "day.csv", dict(zip(names, spectra, strict=True)))
+    call("calibrate", file, "--method", "pls", "--out", tmp_path / "out", status=0)
     (row,) = records(tmp_path / "out/unknowns.csv")
     assert (row["file"], row["spectrum"]) == ("day.csv", "s6")
     assert float(row["estimated (ppb)"]) == pytest.approx(5, abs=0.05)
@@ -140,18 +117,6 @@ def test_estimates_are_determined_by_the_parts_of_their_sets(calibration):
     spectra = Spectra(*about, beer.spectra_at([3.5, 40.0]), np.empty(0))
     near, far = calibration.estimated(Path(__file__), spectra)
     assert (near.determined, far.determined) == ([True], [False])
-
-
-def test_a_failed_control_concerns_its_own_file(tmp_path, calibration, monkeypatch):
-    monkeypatch.setattr(CalibrationFile, "of", lambda source, series, how, report: calibration)
-    known = beer.write_series(tmp_path / "beer.csv")
-    spectra = beer.spectra_at([3.0, 5.0])
-    one = write(tmp_path / "one.csv", {"QC": spectra[1], "a": spectra[0]})
-    two = write(tmp_path / "two.csv", {"b": spectra[0], "c": spectra[1]})
-    words = ("--unknown", one, "--unknown", two, "--control", "QC=6", "--out", tmp_path / "out")
-    assert call("calibrate", known, *words).exit_code == 1
-    failed = ["a control failed" in row["remark"] for row in records(tmp_path / "out/unknowns.csv")]
-    assert failed == [True, True, False, False]
 
 
 def test_the_recommended_limits_are_multiples_of_the_standard_error(calibration):

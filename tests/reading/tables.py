@@ -4,9 +4,11 @@ import re
 from dataclasses import asdict
 
 import numpy as np
+import pytest
 
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.config import SpectraParameters
+from geonode.errors import SpectraError
 from geonode.reading.files import UNCHOSEN
 from geonode.reading.inspection import Inspection
 from geonode.reading.series_file import known_sheet, measured_table
@@ -103,3 +105,9 @@ def assert_series(table, unit=None, axis_unit="nm", rtol=0):
     np.testing.assert_allclose(table.spectra, SPECTRA, rtol=rtol)
     assert (table.concentration_unit, table.axis_unit) == (unit, axis_unit)
     assert table.masked.size == 0
+
+
+def assert_refused(message, read, *arguments, **options):
+    """What is read is refused with a message, a regular expression."""
+    with pytest.raises(SpectraError, match=message):
+        read(*arguments, **options)

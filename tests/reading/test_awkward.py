@@ -17,6 +17,7 @@ from tests.reading.tables import (
     PLAIN,
     SPECTRA,
     above,
+    assert_refused,
     assert_series,
     cary,
     inspect_file,
@@ -53,9 +54,7 @@ READ = {
     "minus signs": PLAIN.replace("1.0", "1E−0").replace("0.1", "1e−1"),
     "quotes": PLAIN.replace("wavelength_nm,0", '"wavelength_nm", "0"'),
     "lines within a quoted cell": (
-        text(wide([f'"{name}\n\nppb"' for name in NAMES])).replace(
-            "wavelength_nm", '"axis\r\n(nm)"'
-        ),
+        text(wide([f'"{name}\n\nppb"' for name in NAMES], '"axis\r\n(nm)"')),
         "ppb",
     ),
     "a mark of inches above": 'cell,"5\nlamp,6" long\n' + PLAIN,
@@ -67,23 +66,18 @@ READ = {
     # rows above and below
     "text above": ABOVE + PLAIN,
     "text above, an empty line between": ABOVE + "\n" + PLAIN,
-    "text above as a spreadsheet saves it": "Made by,UV-2600,,,\nOperator,Anna,,,\n" + PLAIN,
     "text above of as many words as columns": "a text of five words\n" + TABS,
     "text below": PLAIN + BELOW,
     "text above and below, decimal commas": ABOVE + COMMAS + BELOW,
-    "comments above": "# made by hand\n# twice\n" + PLAIN,
     "comments within": PLAIN.replace("\n420,", "\n# lamp changed\n420,"),
     "a commented header": "# " + PLAIN,
     # several rows of header
     "names above units": (text(above(["Wavelength", *NAMES], ["nm", *["ppb"] * 4])), "ppb"),
-    "units in brackets": (
-        text(above(["Wavelength", *NAMES], ["(nm)", *["(mg/L)"] * 4]), "\t"),
-        "mg/L",
-    ),
+    "units in brackets": (text(above(["λ", *NAMES], ["(nm)", *["(mg/L)"] * 4]), "\t"), "mg/L"),
     "levels above per cent": text(above(["wavelength_nm", *NAMES], ["nm", *["%"] * 4])),
     "levels above the signal": text(above(["wavelength_nm", *NAMES], ["nm", *["Abs"] * 4])),
     "samples above concentrations": (
-        text(above(["Sample", *"ABCD"], ["Concentration (ppb)", *NAMES], ["nm", *["Abs"] * 4])),
+        text(above(["Sample", *"ABCD"], ["Conc. (ppb)", *NAMES], ["nm", *["Abs"] * 4])),
         "ppb",
     ),
     "numbers of samples": text(above(["Sample", *"1234"], ["wavelength_nm", *NAMES])),
@@ -111,7 +105,6 @@ READ = {
     # concentrations in names
     "substance and concentration": (text(wide([f"As_{name}ppb" for name in NAMES])), "ppb"),
     "in brackets": (text(wide([f"As ({name} mg/L)" for name in NAMES])), "mg/L"),
-    "behind a blank": (text(wide([f"{name} mg/L" for name in NAMES])), "mg/L"),
     "with decimal commas": (text(wide([f"2,4-D {n},0 ppb" for n in NAMES]), ";", ","), "ppb"),
     "to the minus first": (text(wide([f"{name} mg mL⁻¹" for name in NAMES])), "mg mL⁻¹"),
     # layouts
@@ -120,12 +113,10 @@ READ = {
     "no axis below a name": (text(wide([f"{n} nM" for n in NAMES], "Sample")), "nM", "1"),
     "levels in the corner": (text(wide(PPB, "Concentration")), "ppb", "1"),
     "both corners": (text(wide(corner="nm \\ conc (ppb)")), "ppb"),
-    "both corners, a slash": (text(wide(corner="nm / conc (ppb)")), "ppb"),
     "rows": (text(tall()), "ppb", "1"),
     "rows with units": text(tall("conc.", axis=[f"{at:g} nm" for at in AXIS])),
     "rows, a unit for a corner": (text(tall("ppb")), "ppb", "1"),
     "rows, a unit with a factor": (text(tall("dye (10^-6 M)")), "10^-6 M", "1"),
-    "rows, unknown corner": (text(tall("As", PPB)), "ppb", "1"),
     "rows, units for both": (text(tall("As", PPB, [f"{at:g} nm" for at in AXIS])), "ppb"),
     "rows, both corners": (text(tall("conc_ppb \\ shift_cm1")), "ppb", "cm-1"),
     "samples that are levels": (text(tall("sample", PPB)), "ppb", "1"),
@@ -141,16 +132,10 @@ READ = {
     "Cary with text below": (cary(PPB) + "\nCollection Time: 9/22/2026\nScan rate,600\n", "ppb"),
     "Cary, whose samples are numbers": cary(NAMES),
     "R, rows counted": text(
-        [wide()[0], *([str(n), *row] for n, row in enumerate(wide()[1:], 1))], " "
+        [wide()[0], *([f'"{n}"', *row] for n, row in enumerate(wide()[1:], 1))], " "
     ),
-    "R, in quotes": '"wavelength_nm"\t"0"\t"10"\t"20"\t"60"\n'
-    + "\n".join('"{}"\t{}'.format(n, "\t".join(row)) for n, row in enumerate(wide()[1:], 1)),
-    "an axis beside every spectrum": cary(NAMES, end="")
-    .split("\n", 1)[1]
-    .replace(
-        ",".join(["Wavelength (nm),Abs"] * 4),
-        ",".join(f"Wavelength (nm),{name}" for name in NAMES),
-    ),
+    "an axis beside every spectrum": ",".join(f"Wavelength (nm),{name}" for name in NAMES)
+    + cary(NAMES, end="").partition("Abs")[2].replace(",Wavelength (nm),Abs", ""),
 }
 
 
@@ -165,7 +150,7 @@ def test_the_series_is_read(file, found):
 def test_every_dialect_is_found(file, delimiter, decimal):
     if delimiter == decimal:
         return
-    for suffix, quoting in ((".csv", csv.QUOTE_MINIMAL), (".TSV", csv.QUOTE_ALL), (".txt", 0)):
+    for suffix, quoting in ((".csv", csv.QUOTE_MINIMAL), (".TSV", csv.QUOTE_ALL)):
         for rows in (wide(["0.5", *NAMES[1:]]), tall("conc", ["0.5", *NAMES[1:]]), long()):
             written = io.StringIO()
             writer = csv.writer(written, delimiter=delimiter, quoting=quoting)
@@ -237,8 +222,7 @@ def test_excitation_wavelengths_are_no_levels_and_even_levels_are(file, corner):
     across, down = np.arange(240, 290, 5), np.arange(300, 420, 2)
     band = np.exp(-(((across - 262) / 12) ** 2) - ((down[:, None] - 350) / 20) ** 2)
     for content in (matrix(corner, across, down, band), matrix("F1", down, across, band.T)):
-        with pytest.raises(SpectraError, match=r"240 to 285 in even steps .* conc.* or excitation"):
-            read_table(file(content))
+        assert_refused(r"240 to 285 in even steps .* conc.* or excitati", read_table, file(content))
     units = matrix(corner, [f"{level} ppb" for level in across], down, band)
     np.testing.assert_array_equal(read_table(file(units)).concentrations, across)
     for levels in (across, np.arange(0, 301, 50), np.arange(100, 1001, 100)):
@@ -263,12 +247,11 @@ def plain(*changes):
 REFUSED = [
     # bytes
     ("", "found an empty file, expected a header"),
-    ('"', "found an empty file"),
     (PLAIN.encode("utf-16-le"), "binary data"),
     (PLAIN.encode("cp037"), "expected"),
     (PLAIN.encode() + b"\xc3", "not UTF-8"),
     ("##TITLE=5 ppb\n##JCAMP-DX=4.24\n##YFACTOR=0.1\n1 2\n3 4\n5 6\n", "JCAMP-DX, .* ending .jdx"),
-    ((PLAIN + "\n# µ").encode() + b"\n# \xb5\n", "partly of UTF-8"),
+    (f"{PLAIN}# µ".encode() + b"\xb5\n", "partly of UTF-8"),
     # header
     ("nothing\n", "row 1: found one cell, 'nothing', expected several"),
     ("wavelength_nm,0,10,20,60\n", "found 0 wavelengths, expected at least 3"),
@@ -284,17 +267,11 @@ REFUSED = [
     (plain("420,", "\n420,"), "row 4: found a blank row above data"),
     (PLAIN + "\nmean,1,2,3,4\n", "a blank row above data"),
     (PLAIN + "\n" + TABS, "row 6: found a blank row above data"),
-    (text(tall("As", PPB)) + "\n" + text(above(wide()[0]), "\t"), "a blank row above data"),
-    (plain("410,", "410;"), "row 3: found 4 cells, expected 5"),
     (ABOVE + PLAIN[:-5], "row 8: found 4 cells, expected 5"),
-    (ABOVE + PLAIN + "465", "row 9: found 1 cells"),
-    (ABOVE + plain("400,", "400,high"), "row 5, column '0': found 'high"),
     (plain("0.7", '"0"7'), "row 3, column '20': found '\"0\"7'"),
-    (plain("0.7", '"0.7'), "row 3, column '20': found '\"0.7'"),
     # axis
     (plain("410", "nan"), "row 3, column 'wavelength_nm': found 'nan'"),
     (plain("410", ""), "row 3, column 'wavelength_nm': found ''"),
-    (plain("410", "x"), "'x' on the axis"),
     (plain("420", "410"), "row 4: found 410 .*again, first in row 3"),
     (plain("420", "405"), "row 4: found 405 .*after 410, expected it to asc"),
     (text([wide()[0], *wide(axis=[9, 8, 8.5, 7])[1:]]), "row 4: .* expected it to descend"),
@@ -303,11 +280,9 @@ REFUSED = [
     (text(tall(axis=["400 nm", "410 um", "1", "2"])), "column 3: found units nm and um on one"),
     # levels
     (plain("20,60", "high,60"), "row 1, column 4: found 'high', expected a concentration"),
-    (plain("20,60", ",60"), "row 1, column 4: found ''"),
     (plain("20,60", "-20,60"), "row 1, column 4: found '-20'.*negative"),
     (plain("20,60", '"1,000",60'), "row 1, column 4: found '1,000', expected a concentration"),
     (plain("20,60", "1e999,60"), "row 1, column 4: found '1e999'.*finite"),
-    (plain("0,10", "blank,10"), "'blank'.*write 0 for a blank"),
     (plain("20,60", "10.0,60"), r"column 3 \('10'\) and row 1, column 4 \('10.0'\) are the same"),
     (plain("20,60", "20__r2,60"), "row 1, column 4: found '20__r2' but no '20'"),
     (plain("0,10,20,60", "0,0__r2,20,20__r2"), "found 2 concentrations, expected 3 to 20000"),
@@ -316,14 +291,10 @@ REFUSED = [
     (text(tall(names=["0", "10 ppm", "20", "60"])), "row 3, column 1: .* in ppm and in ppb"),
     (text(tall("sample")), "row 2, column 1: found '0' as name of a sample, expected a c"),
     (text(wide(["As_0ppb", "As_5ppb", "Pb_5ppb", "As_9ppb"])), "'Pb_5ppb' .* of two substances"),
-    (text(wide([f"As 1 {n}0 ppb" for n in "0123"])), "expected a concentration that is finite"),
-    (text(wide(["0", "As -5 ppb", "10", "20"])), "'As -5 ppb'"),
-    (text(wide([f"As_{name}ppb_10min" for name in NAMES])), "expected a concentration"),
     (text([["conc", *NAMES], *wide()[1:]]), "found 'conc' above 400 to 430 and .*, of which eithe"),
     # several rows of header
     (text(above(["Sample", *NAMES], ["nm", *["Abs"] * 4])), "row 1: .* which may number samples"),
     (text(above(wide()[0], ["", *"1234"])), "rows 1 and 2: found two rows that may be the conc"),
-    (text(above(["Conc. (ppm)", *NAMES], ["nm", *["ppb"] * 4])), "in ppm and in ppb"),
     (text(above(["Wavelength", *NAMES], ["nm", "ppb", "ppm", "ppb", "ppb"])), "in ppm and in ppb"),
     # pairs and long tables
     (cary(["Empty", *PPB[1:]]), "'Empty', expected a concentration.*spectra.con"),
@@ -336,12 +307,10 @@ REFUSED = [
     # marks that may be of thousands or of decimals, by the part that is not settled
     (groups("0,5", names=["0", "1.000", "2.000", "5.000"]), "'5.000' .* point .*is 5.000 or 50"),
     (groups("0,5", axis=["1.000", "1.010", "1.020"]), "'1.020' .* its point .* 1.020 or 1020;"),
-    (groups("0,5", names=["0 ppb", "1.000 ppb", "2.000 ppb", "5.000 ppb"]), "'5.000' .* its point"),
     (groups("0,5", names=[f"Cu_{n}.000ppb" for n in "1235"]), "'5.000' .* 5.000 or 5000"),
     (groups("1", names=[f"Cu ({n},000 ppb)" for n in "1235"]), "'5,000' .* 5.000 or 5000"),
     (groups("1", names=[f"Cu_ppb_{n},000" for n in "1235"]), "'5,000' .* 5.000 or 5000"),
     (groups("1.234"), "'1.234' .* its point .*: it is 1.234 or 1234;"),
-    (groups("12.345", "|"), "'12.345' .* its point"),
     (groups("1.234.567"), "'1.234.567' .* its point"),
     (groups("1,234", names=[*NAMES, "2,4-D"]), "'1,234' .* its comma .*: it is 1.234 or 1234;"),
     ("nm 0,5\n400 1,5\n410 2,5\n420 3,5\n", "two ways to read .* comma and delimiter blanks"),
@@ -361,11 +330,10 @@ REFUSED = [
 @pytest.mark.parametrize(("content", "message"), REFUSED, ids=[one[1][:50] for one in REFUSED])
 def test_what_is_wrong_or_may_mean_two_things_is_refused(file, content, message):
     path = file(content)
-    for read in (read_table, inspect_file):
-        with pytest.raises(SpectraError, match=message) as caught:
-            read(path)
-        assert str(caught.value).startswith(f"{path}: ")
-        assert "\n" not in str(caught.value)
+    with pytest.raises(SpectraError, match=message) as caught:
+        read_table(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
 
 
 CELLS = ["abc", "<0.5", "0.5*", "$1", "12:30", "2024-01-01", "1_000", "0x1F", "1/2", "#N/A", "True"]
@@ -389,7 +357,6 @@ SETTLED = {
     "four digits before": (groups("1234.567"), 1234.567),
     "four decimals": (groups("1.2345"), 1.2345),
     "commas between the cells": (groups("1.234", ","), 1.234),
-    "commas and blanks between the cells": (groups("7", ", "), 7),
     "commas and blanks between two cells": (groups("7", ", ", ["0 ppb"]), 7),
     "both marks": (groups("0,125", names=["0,5", "10,25", "20,125", "30"]), 0.125),
     "no marks": (groups("1234"), 1234),
@@ -408,9 +375,9 @@ def test_a_decimal_comma_may_come_late_and_stays_in_names(file):
     table = read_table(file(f"nm;0;1;2;3\n{rows}450;1;2,5;3;4\n"))
     assert table.spectra[1, -1] == 2.5
     names = ["2,4-D", "2,4,5-T", "1,1'-biphenyl", "x,y"]
-    for cell, value in (("0,5", 0.5), ("0.5", 0.5), ("7", 7)):
+    for cell in ("0,5", "0.5"):
         found = read_spectra(file(groups(cell, names=names)))
-        assert (found.names, found.values[0, 0]) == (names, value)
+        assert (found.names, found.values[0, 0]) == (names, 0.5)
     assert read_spectra(file(groups("0,5", names=["2,4-D", "0,5 ppb"]))).names[1] == "0.5 ppb"
     with pytest.raises(SpectraError, match=r"found '0\.5', expected a number with a decimal comma"):
         read_spectra(file(groups("0.5", names=["2,4-D", "0,5 ppb"])))
@@ -420,7 +387,6 @@ def test_a_decimal_comma_may_come_late_and_stays_in_names(file):
     ("levels", "axis", "corner"),
     [
         ([0, 10, 20, 30], np.arange(400, 800, 10), "wavelength"),
-        ([100, 200, 300, 500], np.arange(400, 801, 20), "wavelength_nm"),
         ([0, 50, 100, 500], np.arange(300, 800, 12), "raman_shift_cm1"),
         ([0, 1, 2, 5], np.linspace(0.4, 0.8, 9), "wavelength_um"),
         ([0, 10, 20, 30], np.arange(700, 399, -20), "wavelength_nm"),
@@ -428,8 +394,7 @@ def test_a_decimal_comma_may_come_late_and_stays_in_names(file):
 )
 def test_levels_below_an_axis_are_asked_about(file, levels, axis, corner):
     rows = [[corner, *map(str, axis)], *([str(n), *["0.5"] * len(axis)] for n in levels)]
-    with pytest.raises(SpectraError, match=r"row 1, column 1: .* write concentration in the first"):
-        read_table(file(text(rows)))
+    assert_refused(r"row 1, column 1: .* write concentration in the", read_table, file(text(rows)))
     rows[0][0] = "concentration"
     np.testing.assert_array_equal(read_table(file(text(rows))).concentrations, levels)
 
@@ -439,7 +404,6 @@ def test_levels_below_an_axis_are_asked_about(file, levels, axis, corner):
     [
         ([100, 300, 600, 900], [200, 201, 202, 203]),
         ([0, 10, 20, 30, 40], [450, 520, 650]),
-        ([0, 100, 200, 300], [1, 2, 3]),
         (range(100, 1000, 100), range(400, 420)),
         ([0, 0.1, 0.2, 0.3], [1, 2, 3]),  # which pandas would not make
         ([1.1, 2, 3.1, 4], [1, 2, 3]),

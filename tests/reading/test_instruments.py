@@ -10,6 +10,7 @@ from tests.reading.tables import (
     LEVELS,
     NAMES,
     SPECTRA,
+    assert_refused,
     assert_series,
     cary,
     inspect_file,
@@ -19,16 +20,11 @@ from tests.reading.tables import (
     wide,
 )
 
-BODY = [f"{at:g}\t{value:.10g}" for at, value in zip(AXIS, SPECTRA[1], strict=True)]
 
-
-def one(above, below="", mark="\t", point=".", first=AXIS):
+def one(above, below="", mark="\t", point="."):
     """One spectrum in two columns below a preamble."""
-    rows = [
-        f"{at:g}{mark}{value:.10g}".replace(".", point)
-        for at, value in zip(first, SPECTRA[1], strict=True)
-    ]
-    return above + "\n".join(rows) + "\n" + below
+    rows = [[f"{at:g}", f"{value:g}"] for at, value in zip(AXIS, SPECTRA[1], strict=True)]
+    return above + text(rows, mark, point) + below
 
 
 OCEAN = "SpectraSuite Data File\n++++++\nDate: Mon Jan 14 17:36:35 GMT 2008\nUser: x\n"
@@ -37,16 +33,8 @@ JASCO = "TITLE\t\nDATA TYPE\tULTRAVIOLET SPECTRUM\nORIGIN\tJASCO\nXUNITS\tNANOME
 JASCO += "YUNITS\tABSORBANCE\nFIRSTX\t400\nNPOINTS\t4\nXYDATA\n"
 AVANTES = "Integration time [ms]: 20.000\nAveraging Nr. of scans: 1\nSmoothing Nr. of pixels: 0\n"
 INSTRUMENTS = {
-    "SpectraSuite": (
-        one(OCEAN + ">>>>>Begin Processed Spectral Data<<<<<\n", ">>>>>End<<<<<\n"),
-        "1",
-    ),
-    "OceanView": (
-        one(
-            "Data from A_0001.txt Node\n\nDate: x\nXAxis mode: Wavelengths\n>>>>>Begin Data<<<<<\n"
-        ),
-        "1",
-    ),
+    "SpectraSuite": (one(OCEAN + ">>>>>Begin Processed<<<<<\n", ">>>>>End<<<<<\n"), "1"),
+    "OceanView": (one("Data from A\n\nXAxis mode: Wavelengths\n>>>>>Begin Data<<<<<\n"), "1"),
     "OOIBase, decimal commas": (one("OOIBase32 Version 2\n\n>>>>>Begin<<<<<\n", point=","), "1"),
     "words of two columns above": (one("Spectral Data\n"), "1"),
     "a key above": (one("Operator\tx\nPixels\t4\n"), "1"),
@@ -76,32 +64,28 @@ INSTRUMENTS = {
 @pytest.mark.parametrize(("content", "unit"), INSTRUMENTS.values(), ids=INSTRUMENTS)
 def test_two_columns_of_numbers_are_axis_and_signal(file, content, unit):
     content = "".join(content) if isinstance(content, list) else content
-    for name in ("a.txt", "a.DAT", "a.dpt"):
-        found = read_spectra(file(content, name))
-        np.testing.assert_array_equal(found.axis, AXIS)
-        np.testing.assert_array_equal(found.values, SPECTRA[1:2])
-        assert found.axis_unit == unit
+    found = read_spectra(file(content, "a.DAT"))
+    np.testing.assert_array_equal(found.axis, AXIS)
+    np.testing.assert_array_equal(found.values, SPECTRA[1:2])
+    assert found.axis_unit == unit
 
 
 ROWS = tall("conc")[1:]
 HEADER = tall()[0][1:]
 
 
-def samples(*columns, axis=HEADER, trailing=()):
+def samples(*columns, axis=HEADER):
     """Samples in rows, below headers of columns about them."""
-    head = [name for name, *_ in columns]
-    body = [[*cells, *row[1:]] for cells, row in zip(zip(*(c[1:] for c in columns)), ROWS)]  # noqa: B905
-    return text([[*head, *axis], *body])
+    head, *cells = zip(*columns, strict=True)
+    return text([[*head, *axis], *([*one, *row[1:]] for one, row in zip(cells, ROWS, strict=True))])
 
 
-ROWS_WITH_WORDS = [[*row[:3], f"dilution {row[0]}", *row[3:]] for row in ROWS]
-INDEX, COUNT = ["", *"0123"], ["No", *"1234"]
+INDEX = ["", *"0123"]
 CONC, NAMED = ["conc_ppb", *NAMES], ["Sample", *"abcd"]
 TABLES = {
     "pandas": (samples(INDEX, CONC), "ppb", None),
     "pandas, read again": (samples(["Unnamed: 0", *"0123"], ["name", *"wxyz"], CONC), "ppb", None),
     "names and groups": (samples(NAMED, ["Group", *"kkll"], CONC), "ppb", None),
-    "numbers and names": (samples(COUNT, NAMED, ["Sugar", *NAMES]), None, None),
     "several amounts": (samples(["y_fat", *"5678"], ["y_salt (ppb)", *NAMES]), "ppb", "salt"),
     "several amounts, no marks": (samples(NAMED, ["fat", *"5678"], ["salt", *NAMES]), None, "SALT"),
     "no header above names": (samples(["", *"abcd"], CONC), "ppb", None),
@@ -120,11 +104,6 @@ BEHIND += [[*row[1:], name, row[0]] for row, name in zip(ROWS, "abcd", strict=Tr
 TABLES |= {
     "columns behind": (text(BEHIND), "ppb", None),
     "a column behind": (text([[*row[:4], row[5]] for row in BEHIND]), "ppb", None),
-    "units of an axis": (
-        text([[f"{at} nm" for at in HEADER] + ["fat"], *(row[:4] + row[5:] for row in BEHIND[1:])]),
-        None,
-        None,
-    ),
 }
 
 
@@ -146,25 +125,16 @@ def test_repeated_names_are_scans_and_samples_without_an_amount_are_left_out(fil
     np.testing.assert_array_equal(inspection.table.scans[0], SPECTRA[:2])
     assert "spectra without a fat are unknowns: e" in inspection.text()
     twice = cary(["0 ppb", "0 ppb", "10 ppb", "10 ppb"])
-    with pytest.raises(SpectraError, match="found 2 concentrations"):
-        read_table(file(twice))
+    assert_refused("found 2 concentrations", read_table, file(twice))
 
 
 @pytest.mark.parametrize("name", ["Index", "No", "Sample", "#", "Unnamed: 0", "", "Batch"])
 @pytest.mark.parametrize("first", [0, 1])
 def test_row_numbers_are_no_concentrations(file, name, first):
-    numbers = [str(first + row) for row in range(4)]
-    with pytest.raises(SpectraError, match=r"name of a sample|expected a header|not show"):
-        read_table(file(samples([name, *numbers])))
+    few = samples([name, *map(str, range(first, first + 4))])
     many = text([[name, *HEADER], *([str(first + row), *"1234"] for row in range(60))])
-    with pytest.raises(SpectraError, match=r"name of a sample|expected a header|not show"):
-        read_table(file(many))
-    if name == "Sample":
-        levels = "".join(
-            f"{number},{level}\n" for number, level in zip(numbers, NAMES, strict=True)
-        )
-        choices = Choices(concentrations=file(f"name,conc\n{levels}", "b.csv"))
-        assert_series(read_table(file(samples([name, *numbers])), choices=choices), axis_unit="1")
+    for content in (few, many):
+        assert_refused(r"name of a sample|expected a header|not show", read_table, file(content))
 
 
 def values_below(*columns):
@@ -183,15 +153,13 @@ def test_numbers_about_samples_are_no_concentrations(file, name):
     numbers = [name, "7", "3", "8", "9"]
     names = text([NAMED, [name or "Run", *numbers[1:]], ["nm", *["A"] * 4], *wide()[1:]])
     for table in (samples(NAMED, numbers), values_below(NAMED, numbers), names):
-        with pytest.raises(SpectraError, match=r"found 'a', exp|expected those of|number samples"):
-            read_table(file(table))
+        assert_refused(r"found 'a', exp|expected those of|number samples", read_table, file(table))
 
 
 def test_units_beside_concentrations_are_theirs(file):
     columns = ["Conc", *NAMES], ["Unit", "ppm", "ppm", "ppb", "ppm"]
     for table in (samples(*columns), values_below(*columns)):
-        with pytest.raises(SpectraError, match=r"found concentrations in pp\w and in pp\w"):
-            read_table(file(table))
+        assert_refused(r"found concentrations in pp\w and in pp\w", read_table, file(table))
 
 
 def test_a_column_that_is_not_called_concentration_is_named(file, caplog):
@@ -199,14 +167,9 @@ def test_a_column_that_is_not_called_concentration_is_named(file, caplog):
     assert "column 'fat' is interpreted as the concentrations" in caplog.text
 
 
-FOOTER = "\n" + "".join(
-    f"{name},\nCollection Time: 1/2/2020\nScan Rate (nm/min),600.0\n" for name in NAMES
-)
-WELLS = "Software Version\t3.1\n\nRead 1:Spectrum\nWavelength\tA1\tA2\tA3\tA4\n"
-WELLS += "\n".join(
-    "\t".join(row)
-    for row in zip(("400", "410", "420", "430"), *(row[1:] for row in ROWS), strict=True)
-)
+FOOTER = "\n" + "".join(f"{name},\nCollection Time: 1/2/2020\nRate,600.0\n" for name in NAMES)
+WELLS = "Software Version\t3.1\n\nRead 1:Spectrum\n"
+WELLS += text(wide(["A1", "A2", "A3", "A4"], "Wavelength"), "\t")
 
 
 def test_cary_names_may_be_numbers_that_a_footer_repeats(file):
@@ -228,10 +191,7 @@ def test_plates_are_read_where_wells_are_spectra(file):
     with pytest.raises(SpectraError, match="a plate of wells at one wavelength"):
         read_spectra(file(",1,2,3,4\nA,1,2,3,4\nB,1,2,3,4\nC,1,2,3,4\n"))
     two = WELLS + "\n\nRead 2:Spectrum\n" + WELLS.split("\n", 3)[3]
-    with pytest.raises(
-        SpectraError, match=r"row 9: found a blank row above data.*one block of rows"
-    ):
-        read_spectra(file(two, "a.txt"))
+    assert_refused(r"row 9: found a blank row above.*one block o", read_spectra, file(two, "a.txt"))
     with pytest.raises(SpectraError, match="found 'OVRFLW', expected a measured number: the detec"):
         read_spectra(file(WELLS.replace("0.6", "OVRFLW"), "a.txt"))
 
@@ -240,30 +200,22 @@ ASKED = {
     "several amounts": (samples(["y_a", *NAMES], ["y_b", *NAMES]), "'a', 'b'; choose one by spect"),
     "pixel, nm, counts": ("1,400,5\n2,401,6\n3,402,7\n", "with 3 columns nothing else shows which"),
     "a damaged first row": ("40o,1\n410,2\n420,3\n430,4\n", "row 1: found '40o 1' right above"),
-    "a cut first row": ("400\n410,2\n420,3\n430,4\n", "row 1: found '400' right above"),
     "X1 to X4": (text([["id", "X1", "X2", "X3", "X4"], *ROWS]), "'X1'|name of a sample|on the axi"),
-    "a date": (
-        text([["nm", "0", "2024-05-01", "2-Mar", "9"], *(["1"] * 5, ["2"] * 5, ["3"] * 5)]),
-        "date",
-    ),
+    "a date": ("nm,0,2024-05-01,2-Mar,9\n1,1,1,1,1\n2,2,2,2,2\n3,3,3,3,3\n", "date"),
 }
 
 
 @pytest.mark.parametrize(("content", "message"), ASKED.values(), ids=ASKED)
 def test_what_cannot_be_decided_is_asked(file, content, message):
-    with pytest.raises(SpectraError, match=message):
-        read_table(file(content))
+    assert_refused(message, read_table, file(content))
 
 
 def test_a_target_is_one_of_the_amounts_there(file):
     table = samples(["y_a", *NAMES], ["y_b", *NAMES])
-    with pytest.raises(SpectraError, match="no amount called 'c', expected one of 'a', 'b'"):
-        read_table(file(table), target="c")
+    assert_refused("no amount called 'c', expected one of 'a'", read_table, file(table), target="c")
     with pytest.raises(SpectraError, match="one column a spectrum, which has no column of amounts"):
         read_table(file("nm,1,2,3\n4,1,1,1\n5,1,1,1\n6,1,1,1\n"), target="c")
-    levels = "name,fat,salt (ppb)\n" + "".join(
-        f"{n},7,{x}\n" for n, x in zip("abcd", NAMES, strict=True)
-    )
+    levels = "name,fat,salt (ppb)\na,7,0\nb,7,10\nc,7,20\nd,7,60\n"
     choices = Choices(concentrations=file(levels, "b.csv"), target="salt")
     assert_series(read_table(file(samples(NAMED)), choices=choices), "ppb", "1")
 
@@ -281,46 +233,34 @@ def test_a_folder_says_what_it_leaves_out(tmp_path, caplog):
     (tmp_path / "notes.docx").touch()
     (tmp_path / "levels.csv").write_text("a,b\n")
     assert len(read_table(tmp_path).scans) == 4
-    assert (
-        "the 4 files .txt are read; left out are levels.csv, notes.docx: if they are spe"
-        in caplog.text
-    )
+    said = "the 4 files .txt are read; left out are levels.csv, notes.docx: if they are spe"
+    assert said in caplog.text
     for name in NAMES[1:]:
         (tmp_path / f"{name}.csv").write_text(one(""))
-    with pytest.raises(SpectraError, match=r"as many files \.\w+ as \.\w+"):
-        read_table(tmp_path)
+    assert_refused(r"as many files \.\w+ as \.\w+", read_table, tmp_path)
 
 
 def test_one_of_several_signals_in_each_file_is_chosen(tmp_path):
-    head = AVANTES + "Wave   ;Sample   ;Dark   ;Absorbance\n[nm]   ;[counts] ;[counts] ;[A.U.]\n\n"
+    head = AVANTES + "Wave;Sample;Dark;Absorbance\n[nm];[counts];[counts];[A.U.]\n\n"
     for name, values in zip(NAMES, SPECTRA, strict=True):
         rows = [f"{at:g};7;{at + 1:g};{v:g}\n" for at, v in zip(AXIS, values, strict=True)]
         (tmp_path / f"{name} ppb.txt").write_text(head + "".join(rows))
-    with pytest.raises(SpectraError, match=r"'Sample', 'Dark', 'Absorbance', .* by spectra.target"):
-        read_table(tmp_path)
+    assert_refused(r"'Sample', 'Dark', 'Absorbance', .* by spectra.target", read_table, tmp_path)
     found = read_table(tmp_path, target="ABSORBANCE")
     np.testing.assert_array_equal(found.spectra, SPECTRA)
-    with pytest.raises(SpectraError, match="found 0 spectra called 'x' among 'Sample'"):
-        read_table(tmp_path, target="x")
-    (tmp_path / "0 ppb.txt").write_text(head.replace("Dark", "SAMPLE") + "".join(rows))
-    with pytest.raises(SpectraError, match="found 2 spectra called 'sample'"):
-        read_table(tmp_path, target="sample")
+    assert_refused("found 0 spectra called 'x' among 'Sample'", read_table, tmp_path, target="x")
 
 
 def test_words_beside_samples_and_wells_are_left_out_or_named(file):
-    rows = text([["conc", *HEADER[:2], "remark", *HEADER[2:]], *ROWS_WITH_WORDS])
+    rows = [["conc_ppb", *HEADER, "remark"], *([*row, "a word"] for row in ROWS)]
+    between = text([[*row[:3], row[-1], *row[3:-1]] for row in rows])
     message = r"row 1, column 4: found 'remark' on the axis, between 410 and 420, .* move a column"
-    with pytest.raises(SpectraError, match=message):
-        read_table(file(rows))
-    last = [[*row[:3], *row[4:], row[3]] for row in ROWS_WITH_WORDS]
-    found = inspect_file(file(text([["conc_ppb", *HEADER, "remark"], *last])))
+    assert_refused(message, read_table, file(between))
+    found = inspect_file(file(text(rows)))
     assert_series(found.table, "ppb", "1")
     assert found.sheet.understood.skipped == ("columns remark",)
-    wells = "Well,Type,Conc (ppb),Wavelength (nm),Abs\n" + "".join(
-        f"A{place},M{place},{level:g},{at:g},{value:g}\n"
-        for place, (level, values) in enumerate(zip(LEVELS, SPECTRA, strict=True))
-        for at, value in zip(AXIS, values, strict=True)
-    )
+    conc = ["Conc (ppb)", *NAMES]
+    wells = values_below(["Well", *"ABCD"], ["Type", "M0", "M1", "M2", "M3"], conc)
     assert_series(read_table(file(wells)), "ppb")
     assert "column 'Type'" in inspect_file(file(wells)).text()
     numbers = file(wells.replace(",M", ","))

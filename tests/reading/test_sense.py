@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from geonode.reading.files import read_spectra
-from tests.reading.tables import inspect_file, read_table
+from tests.reading.tables import inspect_file, read_table, text
 
 AXIS = np.arange(300.0, 420.0, 2.0)
 LEVELS = np.arange(0, 70, 10.0)
@@ -13,6 +13,8 @@ SPECTRA = 0.2 + LEVELS[:, None] / 100 * BROAD
 SPECTRA += np.random.default_rng(0).normal(0, 1e-3, SPECTRA.shape)
 SIX = np.array([0, 5, 10, 20, 40, 60.0])
 BAND = BROAD + 0.3 * np.exp(-(((AXIS - 320) / 9) ** 2))
+PURE = SIX[:, None] / 100 * BROAD
+NOISY = 0.01 + PURE + np.random.default_rng(0).normal(0, 1e-3, PURE.shape)
 
 
 def changed(*cells, spectra=SPECTRA):
@@ -23,14 +25,10 @@ def changed(*cells, spectra=SPECTRA):
     return other
 
 
-def rows_of(header, columns):
-    rows = [header, *np.column_stack(columns).tolist()]
-    return "\n".join(",".join(map(str, row)) for row in rows)
-
-
-def series(file, levels, spectra, axis=AXIS, name="series.csv"):
+def series(file, levels, spectra, axis=AXIS):
     """A file of one column a spectrum."""
-    return file(rows_of(["wavelength_nm", *levels], [axis, *spectra]), name)
+    rows = [["wavelength_nm", *levels], *np.column_stack([axis, *spectra]).tolist()]
+    return file(text([[str(cell) for cell in row] for row in rows]))
 
 
 def doubts_of(file, levels, spectra):
@@ -39,27 +37,19 @@ def doubts_of(file, levels, spectra):
 
 # codes and far values
 
-EXCHANGED = SPECTRA.copy()
-EXCHANGED[3] = SPECTRA[0]
-FAR = changed((2, 5, 5432.1))
 
-
-@pytest.mark.parametrize(
-    ("spectra", "doubt"),
-    [
-        (FAR, "values of more than 1000 times the largest of the others, 0.8"),
-        (FAR, ": row 7, column '20.0'"),
-        (EXCHANGED, "level 30 is "),
-    ],
-)
-def test_what_is_possible_and_hardly_meant_is_reported(file, spectra, doubt):
+def test_what_is_possible_and_hardly_meant_is_reported(file):
     assert doubts_of(file, LEVELS, SPECTRA) == []
-    inspection = inspect_file(series(file, LEVELS, spectra))
-    assert any(doubt in line for line in inspection.doubts)
-    assert all(f"doubt: {line}" in inspection.text() for line in inspection.doubts)
+    exchanged = doubts_of(file, LEVELS, SPECTRA[[0, 1, 2, 0, 4, 5, 6]])
+    assert any("level 30 is " in line for line in exchanged)
+    inspection = inspect_file(series(file, LEVELS, changed((2, 5, 5432.1))))
+    (line,) = inspection.doubts
+    assert line.startswith("values of more than 1000 times the largest of the others, 0.8")
+    assert line.endswith(": row 7, column '20.0'")
+    assert f"doubt: {line}" in inspection.text()
 
 
-@pytest.mark.parametrize("code", [9999.0, -9999.0, 999.0, -99.0, 999.99, 1e30, -32768.0])
+@pytest.mark.parametrize("code", [-9999.0, 999.0, 999.99, 1e30, -32768.0])
 def test_a_code_of_a_missing_value_is_reported_with_its_cell(file, code):
     (line,) = doubts_of(file, LEVELS, changed((2, 5, code)))
     assert line.startswith(f"values of {code:.10g}, which often mean that one is missing")
@@ -80,8 +70,11 @@ def test_codes_are_reported_whoever_reads_the_file_and_however_it_is_laid_out(fi
     read_spectra(series(file, ["x"], changed((6, 5, 9999.0))[6:]))
     assert "values of 9999, which" in caplog.text
     assert "row 7, column 'x'" in caplog.text
-    rows = rows_of(["concentration", *AXIS], [LEVELS, *changed((2, 5, 9999.0)).T])
-    (line,) = inspect_file(file(rows)).doubts
+    read_spectra(series(file, ["x"], np.minimum(NOISY, 0.3)[5:]))
+    first = int(np.flatnonzero(NOISY[5] >= 0.3)[0])
+    assert f"flat tops of 3 values or more begin: row {first + 2}, column 'x'" in caplog.text
+    rows = [["concentration", *AXIS], *np.c_[LEVELS, changed((2, 5, 9999.0))].tolist()]
+    (line,) = inspect_file(file(text([[str(cell) for cell in row] for row in rows]))).doubts
     assert line.endswith(": row 4, column 7, spectrum '20.0'")
     # Among counts only a code of another sign is one.
     counts = np.round(1e4 * SPECTRA)
@@ -95,10 +88,7 @@ def test_spikes_and_saturation_are_no_codes(file):
     """Counts of a Raman spectrometer: cosmic rays, and a detector of 16 bits at its ceiling."""
     random = np.random.default_rng(3)
     counts = 300 + 20 * LEVELS[:, None] * BROAD + random.normal(0, 15, (7, len(AXIS)))
-    spikes = [
-        (random.integers(7), random.integers(len(AXIS)), random.uniform(2e3, 6e4))
-        for _ in range(20)
-    ]
+    spikes = [(at % 7, 3 * at, random.uniform(2e3, 6e4)) for at in range(20)]
     for spectra in (changed(*spikes, spectra=counts), np.minimum(np.round(200 * counts), 65535)):
         lines = doubts_of(file, LEVELS, spectra)
         assert not [line for line in lines if line.startswith("values of")]
@@ -123,7 +113,7 @@ def test_a_response_that_saturates_or_bends_back_is_not_taken_for_swapped_labels
 
 
 @pytest.mark.parametrize("curved", [0.0, 2.0])
-@pytest.mark.parametrize("pair", [(1, 2), (4, 5), (1, 4), (0, 5)])
+@pytest.mark.parametrize("pair", [(1, 2), (4, 5), (0, 5)])
 def test_two_labels_that_were_swapped_are_reported(file, curved, pair):
     spectra = of_six(curved)
     spectra[[*pair]] = spectra[[*pair[::-1]]]
@@ -153,9 +143,6 @@ def test_one_spectrum_under_many_levels_is_reported_once(file):
 
 # stuck detectors
 
-PURE = SIX[:, None] / 100 * BROAD
-NOISY = 0.01 + PURE + np.random.default_rng(0).normal(0, 1e-3, PURE.shape)
-
 
 def dark(levels, number=0.0, part=slice(15, 50)):
     found = NOISY.copy()
@@ -166,9 +153,7 @@ def dark(levels, number=0.0, part=slice(15, 50)):
 @pytest.mark.parametrize(
     ("spectra", "expected"),
     [
-        (np.minimum(NOISY, 0.3), {40: 0.3, 60: 0.3}),
         (np.minimum(np.round(NOISY, 3), 0.3), {40: 0.3, 60: 0.3}),
-        (dark(3), {20: 0}),
         (dark([3, 4]), {20: 0, 40: 0}),
         (dark(5), {60: 0}),
         (dark(4, 0.1), {40: 0.1}),
@@ -190,7 +175,7 @@ def test_levels_of_a_stuck_detector_are_named_and_their_wavelengths_masked(file,
 @pytest.mark.parametrize(
     "spectra",
     [
-        *(np.round(PURE, 3), np.round(PURE, 2), np.round(NOISY, 3)),
+        *(np.round(PURE, 2), np.round(NOISY, 3)),
         np.round(SIX[:, None] / 100 * np.exp(-(((AXIS - 360) / 6) ** 2)), 3),  # a narrow band
         *(np.maximum(NOISY - 0.0105, 0), dark(0, part=slice(None))),
     ],
@@ -203,12 +188,6 @@ def test_a_level_of_one_number_is_named_and_masks_nothing(file):
     found = inspect_file(series(file, SIX, dark(3, part=slice(None))))
     assert any(line.startswith("one number at level 20 (100.0%)") for line in found.doubts)
     assert len(found.table.axis) == len(AXIS)
-
-
-def test_flat_tops_of_unknowns_are_named_with_their_cells(file, caplog):
-    read_spectra(series(file, ["x"], np.minimum(NOISY, 0.3)[5:]))
-    first = int(np.flatnonzero(NOISY[5] >= 0.3)[0])
-    assert f"flat tops of 3 values or more begin: row {first + 2}, column 'x'" in caplog.text
 
 
 # drift
@@ -233,9 +212,5 @@ def test_a_drift_is_seen_and_noise_is_none(file):
     """By construction noise is one in 1% of series; more than 5 of 100 have a chance of 5e-4."""
     assert sum(bool(drifts(file, seed, 0.0)) for seed in range(100)) <= 5
     assert all(drifts(file, seed, 0.003) for seed in range(5))
-
-
-@pytest.mark.parametrize("rounds", [1, 2])
-def test_few_scans_tell_nothing(file, rounds):
-    """Of five levels with two scans there are 16 different orders, forwards and backwards."""
-    assert not drifts(file, 0, 0.01, rounds)
+    # Of five levels with two scans there are 16 different orders, forwards and backwards.
+    assert not any(drifts(file, 0, 0.01, rounds) for rounds in (1, 2))

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from geonode.config import SpectraParameters
-from geonode.errors import SpectraError
 from geonode.estimation.axis import prepared
 from geonode.parameters_file import read_parameters
 from geonode.reading.series_file import measured_table, read_series_csv
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import read_series, write_series
-from tests.reading.tables import parameters
+from tests.reading.tables import assert_refused, parameters
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,8 +55,7 @@ def test_an_axis_that_does_not_suit_a_step_is_refused(preprocessed):
     step = {"savgol": {"window": 5, "degree": 2}}
     assert measured_table(preprocessed(step)).axis.size == len(EVEN)
     uneven = np.array([*EVEN[:-1], 425.0])
-    with pytest.raises(SpectraError, match=r"savgol: found steps of the axis from 1 to 6"):
-        measured_table(preprocessed(step, axis=uneven))
+    assert_refused(r"savgol: found steps of the a", measured_table, preprocessed(step, axis=uneven))
 
 
 # the series that come with the project

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stages.paths import PIPELINE
 from tests.stages.conftest import ROOT, small_parameters
 
-STAGES = [
-    *("probe", "generate", "spectra", "metric", "christoffel", "geodesics", "decoders"),
-    *("validate", "calibrate", "benchmark", "report"),
-]
 GEOMETRY = ("christoffel", "geodesics")
+WHO = {f"GIT_{who}_{what}": "test" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 pytestmark = pytest.mark.slow
 
 
@@ -39,7 +37,7 @@ def clone(tmp_path_factory) -> Path:
     )
     (folder / "params.yaml").write_text(parameters, encoding="utf-8")
     commit(folder)
-    assert sorted(reproduce(folder)) == sorted(STAGES)
+    assert sorted(reproduce(folder)) == sorted([*PIPELINE, "benchmark", "report"])
     commit(folder)
     return folder
 
@@ -62,22 +60,13 @@ def changed(clone):
 
 def commit(folder: Path) -> None:
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "small"]):
-        git = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org", *command]
-        subprocess.run(git, cwd=folder, check=True)
+        subprocess.run(["git", *command], cwd=folder, env=os.environ | WHO, check=True)
 
 
 def dvc(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command of DVC."""
-    environment = {
-        **os.environ,
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-        "PYTHONPATH": str(folder),
-        "DVC_NO_ANALYTICS": "1",
-        "GIT_AUTHOR_NAME": "test",
-        "GIT_AUTHOR_EMAIL": "test@example.org",
-        "GIT_COMMITTER_NAME": "test",
-        "GIT_COMMITTER_EMAIL": "test@example.org",
-    }
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = os.environ | WHO | {"PATH": path, "PYTHONPATH": str(folder)}
     return subprocess.run(
         [sys.executable, "-m", "dvc", *arguments],
         cwd=folder,

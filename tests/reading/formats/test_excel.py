@@ -1,5 +1,4 @@
 import datetime
-import zipfile
 
 import numpy as np
 import openpyxl
@@ -7,12 +6,12 @@ import pytest
 
 from geonode.errors import SpectraError
 from geonode.reading.files import Choices, read_spectra
-from geonode.reading.formats import excel
 from tests.reading.tables import (
     AXIS,
     LEVELS,
     NAMES,
     SPECTRA,
+    assert_refused,
     assert_series,
     inspect_file,
     long,
@@ -26,16 +25,14 @@ CELLS, TALL, LONG = numbers(wide()), numbers(tall("concentration")), numbers(lon
 
 
 def changed(row, column, value):
-    rows = [list(cells) for cells in CELLS]
+    rows = numbers(wide())
     rows[row][column] = value
     return rows
 
 
 READ = {
     "texts": [wide()],
-    "a number as text": [changed(1, 1, "0.1")],
     "levels as text": [[wide()[0], *CELLS[1:]]],
-    "rows upside down": [[CELLS[0], *CELLS[:0:-1]]],
     "empty cells at the edges": [[*([*row, None] for row in CELLS), [None] * 7, []]],
     "other sheets that are empty": [[], CELLS, [[None, None]]],
     "text around": [
@@ -67,30 +64,23 @@ def test_numbers_are_read_to_the_last_bit_and_units_in_the_header(book):
         ([[], []], "found no cells in any sheet"),
         ([changed(2, 3, "0,3")], "row 3, column '20.*': found '0,3', expected a number with a dec"),
         ([changed(2, 3, True)], "row 3, column '20.*': found 'True'"),
-        ([changed(2, 3, "#DIV/0!")], "row 3, column '20.*': found '#DIV/0!'"),
         ([changed(2, 3, "=1+1")], "found a formula in D3 whose value was never saved"),
         ([changed(2, 3, datetime.date(2024, 1, 5))], "row 3, column '20.*': found '2024-01-05"),
-        ([changed(2, 3, datetime.time(12, 30))], "row 3, column '20.*': found '12:30"),
         ([changed(2, 3, None)], "row 3, column '20.*': found an empty or NaN cell"),
         ([[*CELLS[:2], [], *CELLS[2:]]], "row 3: found a blank row above data"),
-        ([[*CELLS, [1] * 7]], "row 6: found 7 cells, expected 5"),
     ],
 )
 def test_what_is_no_table_is_refused(book, sheets, message):
-    with pytest.raises(SpectraError, match=rf"series\.xlsx: .*{message}"):
-        read_table(book(*sheets))
+    assert_refused(rf"series\.xlsx: .*{message}", read_table, book(*sheets))
 
 
 def test_a_sheet_is_chosen(book, tmp_path):
     path = book([["made by", "Anna"]], CELLS)
-    with pytest.raises(SpectraError, match=r"sheets 'Sheet', 'Sheet1', .*spectra\.sheet"):
-        read_table(path)
-    with pytest.raises(SpectraError, match="expected one called 'data'"):
-        read_table(path, sheet="data")
+    assert_refused(r"sheets 'Sheet', 'Sheet1', .*spectra\.sheet", read_table, path)
+    assert_refused("expected one called 'data'", read_table, path, sheet="data")
     assert_series(read_table(path, sheet="Sheet1"))
     assert len(read_spectra(path, sheet_name="Sheet1").names) == len(NAMES)
-    with pytest.raises(SpectraError, match="expected a workbook"):
-        read_table(tmp_path / "a.csv", sheet="Sheet1")
+    assert_refused("expected a workbook", read_table, tmp_path / "a.csv", sheet="Sheet1")
 
 
 @pytest.mark.parametrize("number_format", ["0%", '0.0 "of" %', "0.0,", "#,##0,", "0.0,,"])
@@ -102,17 +92,8 @@ def test_a_number_that_is_shown_as_another_is_refused(book, number_format):
 
 HEADER = ("B1", "C1", "D1", "E1")
 PPB = '0" ppb"'
-
-
-FORMATS = ["0.00", "#,##0.00", '0.0" %"', "[Red]0.0E+00", "@"]
-WITH_PPB = [
-    PPB,
-    'General" ppb"',
-    r"0.0\ \p\p\b",
-    '#,##0.00 "ppb";-0 "ppb"',
-    "0 [$ppb]",
-    '0" (ppb)"',
-]
+FORMATS = ["#,##0.00", '0.0" %"', "[Red]0.0E+00", "@"]
+WITH_PPB = [PPB, 'General" ppb"', r"0.0\ \p\p\b", '#,##0.00 "ppb";-0 "ppb"', "0 [$ppb]"]
 CELLS_OF_X = [["x", *LEVELS], *CELLS[1:]]
 
 
@@ -131,7 +112,6 @@ def column(letter, number_format):
         (TALL, dict.fromkeys(HEADER, '0" nm"'), ("nm", None)),
         (LONG, column("A", PPB) | column("C", '0.0" AU"'), ("nm", "ppb")),
         (CELLS, column("A", '0.0" nm"') | column("B", '0.0" AU"'), ("nm", None)),
-        ([["x", *LEVELS], *CELLS[1:]], column("A", '0" nm"'), ("nm", None)),
         ([["wavelength", *LEVELS], *CELLS[1:]], column("A", '0" nm"'), ("nm", None)),
         ([[None, None, *row] for row in CELLS_OF_X], column("C", '0" nm"'), ("nm", None)),
         ([["wavelength", *LEVELS], *CELLS[1:]], {"E3": '0.0" %"'}, ("1", None)),
@@ -160,8 +140,7 @@ def test_units_of_number_formats_are_units_everywhere(book, rows, formats, units
     ],
 )
 def test_a_mix_of_units_in_number_formats_is_refused(book, rows, formats, message):
-    with pytest.raises(SpectraError, match=message):
-        read_table(book(rows, **formats))
+    assert_refused(message, read_table, book(rows, **formats))
 
 
 def test_units_of_a_second_table_may_be_in_its_formats(book, file):
@@ -177,24 +156,11 @@ def test_two_columns_without_a_header_lose_no_row(book, tmp_path):
     for name, values in zip(NAMES, SPECTRA, strict=True):
         rows = np.column_stack([AXIS, values]).tolist()
         book(rows, A1='0" nm"', A2='0" nm"', B1='0" AU"').rename(folder / f"{name} ppb.xlsx")
-    table = read_table(folder)
-    np.testing.assert_array_equal(table.axis, AXIS)
-    np.testing.assert_array_equal(table.spectra, SPECTRA)
+    assert_series(read_table(folder), "ppb")
 
 
-def test_what_is_no_workbook_or_unpacks_to_too_much_is_not_opened(book, file, monkeypatch):
-    path = book(CELLS)
-    size = sum(entry.file_size for entry in zipfile.ZipFile(path).infolist())
-    monkeypatch.setattr(excel, "LARGEST_WORKBOOK", size)
-    assert len(read_table(path).concentrations) == 4
-    monkeypatch.setattr(excel, "LARGEST_WORKBOOK", size - 1)
-    monkeypatch.setattr(openpyxl, "load_workbook", None)
-    with pytest.raises(SpectraError, match=f"found {size} bytes unpacked"):
-        read_table(path)
-    with pytest.raises(
-        SpectraError, match=r"found no workbook that can be read \(BadZip.* or as \.csv"
-    ):
-        read_table(file("nm,0,1,2,3\n", "a.xlsx"))
+def test_what_is_no_workbook_is_not_opened(file):
+    assert_refused(r"no workbook that can be read \(Ba", read_table, file("nm,0,1,2,3\n", "a.xlsx"))
 
 
 def test_a_cell_over_several_rows_is_in_each(book):

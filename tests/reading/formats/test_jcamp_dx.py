@@ -5,18 +5,14 @@ import pytest
 
 from geonode.errors import SpectraError
 from geonode.reading.files import read_spectra
-from tests.reading.tables import read_table
+from tests.reading.tables import LEVELS, assert_refused, read_table
 
 AXIS = np.arange(400.0, 410.0)
-LEVELS = [0.0, 10.0, 20.0, 60.0]
 COUNTS = np.array([[9, 7, 7, 7, 7, 2, -3, -3, 100, 0]] * 4) + np.array([[0], [1], [2], [3]])
 
 
 def affn(counts):
-    return [
-        f"{x} {' '.join(map(str, y))}"
-        for x, y in zip((400, 405), (counts[:5], counts[5:]), strict=True)
-    ]
+    return [f"400 {' '.join(map(str, counts[:5]))}", f"405 {' '.join(map(str, counts[5:]))}"]
 
 
 def points(counts):
@@ -66,13 +62,12 @@ def link(blocks):
     return head + "".join(blocks) + "##END=\n"
 
 
-def series(lines=affn, titles=None, labels=None, **changes):
-    titles = titles or [f"{level:g} ppb" for level in LEVELS]
-    labels = labels or [""] * 4
-    return [
-        block(title, lines(counts), label, **changes)
-        for title, label, counts in zip(titles, labels, COUNTS.tolist(), strict=True)
-    ]
+PPB = ["0 ppb", "10 ppb", "20 ppb", "60 ppb"]
+
+
+def series(lines=affn, titles=PPB, labels=("",) * 4, **changes):
+    every = zip(titles, map(lines, COUNTS.tolist()), labels, strict=True)
+    return [block(*one, **changes) for one in every]
 
 
 def assert_series(table, unit="ppb"):
@@ -110,23 +105,20 @@ def test_linked_blocks_in_every_form_of_their_points(file, lines, changes):
 
 SAME = {
     "Windows": ("\n", "\r\n"),
-    "old Macintosh": ("\n", "\r"),
-    "remarks": ("\n##XUNITS", "\n$$ 1 2 3\n##XUNITS"),
     "remarks of two lines": ("\n##XUNITS", "\n##COMMENT=one\ntwo\n##XUNITS"),
     "points of a link": ("##BLOCKS=4", "##NPOINTS=3"),
     "remarks behind": ("ABSORBANCE\n", "ABSORBANCE $$ or so\n"),
     "small letters": ("##XUNITS=NANOMETERS", "##xunits=nanometers"),
     "blanks in a label": ("##DATA TYPE=", "##DATA  TYPE= "),
     "private labels": ("\n##XUNITS", "\n##$OWN=1\n##.OTHER=2\n##XUNITS"),
-    "powers of ten": ("##YFACTOR=0.01", "##YFACTOR=1.0E-2"),
 }
 
 
 @pytest.mark.parametrize(("old", "new"), SAME.values(), ids=SAME)
 def test_what_says_the_same_is_read_the_same(file, old, new):
-    for form in (affn, dif):
-        content = link(series(form)).replace(old, new)
-        assert_series(read_table(file(content, "series.jdx")))
+    content = link(series(dif))
+    assert old in content
+    assert_series(read_table(file(content.replace(old, new), "series.jdx")))
 
 
 def test_units_are_the_same_in_large_and_small_letters(tmp_path, file):
@@ -143,7 +135,6 @@ def test_units_are_the_same_in_large_and_small_letters(tmp_path, file):
     [
         (["0", "10", "20", "60"], None),
         (["0 ppb", "10 ppb", "20ppb", "60"], "ppb"),
-        ([f"(arsenic, {level}, mg/L)" for level in (0, 10, 20, 60)], "mg/L"),
         ([f"(NCU) (arsenic, {level}, mg/L)" for level in (0, 10, 20, 60)], "mg/L"),
     ],
 )
@@ -158,12 +149,8 @@ def test_one_of_several_components_is_asked_for(tmp_path, file):
     assert_series(read_table(path, target="Arsenic"), "ppb")
     lead = read_table(path, target="lead")
     assert (lead.concentrations.tolist(), lead.concentration_unit) == ([10, 50, 60, 70], "mg/L")
-    with pytest.raises(
-        SpectraError, match=r"no amount called 'zinc', expected one of 'lead', 'ars"
-    ):
-        read_table(path, target="zinc")
-    with pytest.raises(SpectraError, match="found several amounts, 'lead', 'arsenic'; choose"):
-        read_table(path)
+    assert_refused("no amount called 'zinc', expected one of 'lea", read_table, path, target="zinc")
+    assert_refused("found several amounts, 'lead', 'arsenic'; choose", read_table, path)
     for number, one in enumerate(series(labels=labels)):
         file(one, f"{number}.dx")
     path.unlink()
@@ -171,17 +158,14 @@ def test_one_of_several_components_is_asked_for(tmp_path, file):
 
 
 def test_a_folder_of_files_and_scans_marked_in_titles(tmp_path, file):
-    place = tmp_path / "mine"
-    place.mkdir()
     for number, text in enumerate(series()):
-        file(text, f"mine/{9 - number}.dx")
-    assert_series(read_table(place))
-    file(block("10 ppb__r2", affn((COUNTS[1] + 2).tolist())), "mine/again.dx")
-    table = read_table(place)
+        file(text, f"{9 - number}.dx")
+    assert_series(read_table(tmp_path))
+    file(block("10 ppb__r2", affn((COUNTS[1] + 2).tolist())), "again.dx")
+    (tmp_path / "notes.txt").touch()
+    table = read_table(tmp_path)
     assert [len(scans) for scans in table.scans] == [1, 2, 1, 1]
     np.testing.assert_allclose(table.scans[1][1], (COUNTS[1] + 2) / 100)
-    (place / "notes.txt").touch()
-    assert [len(scans) for scans in read_table(place).scans] == [1, 2, 1, 1]
 
 
 def test_unknown_spectra_are_called_by_their_titles(file):
@@ -200,11 +184,8 @@ def changed(*texts, form=affn, count=-1):
     return content
 
 
-LABELS = ["(a, 1, ppb) (b, 2, ppb)", "1", "2", "3"]
 REFUSED = [
-    # names
     (link(series(titles=list("0123"))), "block 1: found '0' as name of a sample"),
-    (link(series(labels=LABELS)), "found several amounts, 'a', 'b'"),
     # numbers of points, and their checks
     (changed("405 2 -3", "405 2"), r"block 1: found 9 points, expected 10 \(NPOINTS\)"),
     (changed("NPOINTS=10", "NPOINTS=99999999"), "found 99999999 points"),
@@ -215,20 +196,16 @@ REFUSED = [
     (changed("400 9 7 7 7 7", "400I K2%S2"), "found 13 points, expected 10"),
     (changed("400 9 7 7 7 7", "400S9"), "found '400S9', expected numbers of JCAMP-DX"),
     (changed("400 9", "400 ?"), r"point 1, .*: found an empty or NaN cell"),
-    (changed("YFACTOR=0.01", "YFACTOR=inf"), "found"),
     # blocks
     (changed("LASTX=409", "LASTX=409.5", count=1), "block 2: found another axis"),
     (changed("NANOMETERS", "1/CM", count=1), "2: found .* in nm, ABS.*, expected .* in cm-1, ABS"),
     (changed("ABSORBANCE", "TRANSMITTANCE", count=1), "nm, ABSORBANCE, exp.* nm, TRANSMITTANCE as"),
     (changed("XYDATA=(X++(Y..Y))", "PEAK TABLE=(XY..XY)"), "found a block without XYDATA"),
-    (
-        changed("##XYDATA", "##XYPOINTS=(XY..XY)\n400 1\n##XYDATA"),
-        "found points twice in one block",
-    ),
+    (changed("##XYDATA", "##XYPOINTS=(XY..XY)\n400 1\n##XYDATA"), "points twice in one block"),
     (changed("##END=\n", "", count=1), "line 18: found no END of a block"),
     (changed()[: changed().rindex("##XUNITS")], "end of the file behind 3 whole blocks"),
     (changed()[: changed().rindex("##TITLE")], "end of the file behind 3 whole blocks"),
-    ("\0" * 10, "found binary data or a line of 1024 characters"),
+    ("\0", "found binary data or a line of 1024 characters"),
     ("", "found a block without XYDATA"),
     # an axis that contradicts itself
     (changed("FIRSTX=400", "FIRSTX=500", "LASTX=409", "LASTX=509"), "X of line 1"),
@@ -243,20 +220,15 @@ REFUSED = [
 
 @pytest.mark.parametrize(("content", "message"), REFUSED, ids=[one[1][:40] for one in REFUSED])
 def test_what_the_parser_would_forgive_is_refused(file, content, message):
-    with pytest.raises(SpectraError, match=message):
-        read_table(file(content, "a.jdx"))
+    assert_refused(message, read_table, file(content, "a.jdx"))
 
 
 @pytest.mark.parametrize("form", [affn, dif_dup])
 def test_a_factor_of_the_axis_is_that_of_its_lines(file, form):
-    halved = [
-        [re.sub("^[0-9]+", lambda at: f"{2 * int(at[0])}", line) for line in form(counts)]
-        for counts in COUNTS.tolist()
-    ]
-    blocks = [
-        block(f"{level:g} ppb", lines, XFACTOR="0.5", DELTAX="1.0")
-        for level, lines in zip(LEVELS, halved, strict=True)
-    ]
+    def doubled(counts):
+        return [re.sub("^[0-9]+", lambda at: f"{2 * int(at[0])}", line) for line in form(counts)]
+
+    blocks = series(doubled, XFACTOR="0.5", DELTAX="1.0")
     assert_series(read_table(file(link(blocks), "a.jdx")))
 
 

@@ -79,9 +79,8 @@ HEADER = [  # OSPCHDR: format, value
     *(("B", 0), ("b", 2), ("H", 0), ("3f", (0.0, 0.0, 0.0))),  # SUBHDR of the only spectrum
     *(("I", 0), ("I", 0), ("f", 0.0), ("4x", None)),
 ]
-NUMBERS = bytes.fromhex(
-    "0010 0000  00F0 0000  0020 0200"
-)  # upper half first, each lower byte first
+NUMBERS = bytes.fromhex("0010 0000  00F0 0000  0020 0200")
+"""Upper half first, each lower byte first."""
 
 
 def test_an_old_file_is_read_byte_by_byte_as_the_description_has_it(file):
