@@ -61,6 +61,7 @@ def test_what_is_given_is_taken():
         (np.array([1, "a"] * 7 + [2], dtype=object), "labels that are not compared"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_groups_that_are_no_labels_of_the_samples_are_refused(groups, said):
     spectra = LEVELS[:, None] * band(0.3)
     with pytest.raises(SpectraError, match=re.escape(f"groups: found {said}")):
