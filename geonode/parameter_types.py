@@ -1,10 +1,13 @@
 """Types that blocks of parameters are made of: numbers with a range, steps of preprocessing."""
 
 from math import log10
+from numbers import Real
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
+
+from geonode.errors import ParameterError
 
 Text = Annotated[str, Field(min_length=1)]
 PositiveInt = Annotated[int, Field(ge=1)]
@@ -14,6 +17,17 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Level = Annotated[float, Field(gt=0.5, lt=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+def require_level(source: str, level: Any) -> None:
+    """Refuse what is no `Level`.
+
+    Raises:
+        ParameterError: naming the source.
+    """
+    if not isinstance(level, Real) or not 0.5 < float(level) < 1:
+        expected = "a number above 0.5 and below 1, such as 0.95"
+        raise ParameterError(source, "level", level, expected)
 
 
 def _ascending(interval: tuple[float, float]) -> tuple[float, float]:

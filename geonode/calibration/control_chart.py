@@ -63,7 +63,8 @@ class ControlPoint(NamedTuple):
     @property
     def measurement(self) -> tuple[str, ...]:
         """Fields that are equal if its spectrum is estimated again, on any machine."""
-        return self.file, self.control, f"{self.nominal:.9g}", f"{self.estimate:.9g}"
+        file = Path(self.file).name  # a folder is named only beside another file of that name
+        return file, self.control, f"{self.nominal:.9g}", f"{self.estimate:.9g}"
 
     def converted(self, unit: str) -> "ControlPoint":
         """The point in a unit; one that is not known is taken for the other.

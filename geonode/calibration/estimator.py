@@ -3,7 +3,6 @@
 import warnings
 from itertools import zip_longest
 from math import isclose
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,10 @@ from sklearn.utils.validation import (
 
 from geonode.calibration.chance import Chance
 from geonode.calibration.fit import Calibration
-from geonode.errors import MixtureError, ParameterError, SpectraError
+from geonode.errors import MixtureError, SpectraError
 from geonode.estimation.posterior import Estimates
 from geonode.mixtures.mixture import MixtureCalibration, MixtureEstimates
+from geonode.parameter_types import require_level
 from geonode.posterior.prior import COVERAGE
 from geonode.reading.headers import wavelength
 from geonode.spectra.arrays import plain_array
@@ -99,7 +99,7 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         """
         columns, names = columns_of(X), getattr(y, "columns", None)
         plain_array(X, "X")
-        self._require_level()
+        require_level("ConcentrationRegressor", self.level)
         shape = plain_array(y, "y").shape
         self._several = len(shape) == 2 and shape[1] > 1
         options = {key: getattr(self, key) for key in ("method", "offset", "scale")}
@@ -191,15 +191,10 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
         """Spectra with the columns of `fit`."""
         check_is_fitted(self)
         plain_array(X, "X")
-        self._require_level()  # it may be set after the fit
+        require_level("ConcentrationRegressor", self.level)  # it may be set after the fit
         spectra = validate_data(self, X, reset=False, dtype=np.float64)
         require_same_columns(X, self._columns)
         return spectra
-
-    def _require_level(self) -> None:
-        if not isinstance(self.level, Real) or not 0.5 < self.level < 1:
-            expected = "a number above 0.5 and below 1, such as 0.95"
-            raise ParameterError("ConcentrationRegressor", "level", self.level, expected)
 
     def __sklearn_tags__(self) -> Any:
         # No multi_output: scikit-learn's check of it has negative targets, whatever is said here.

@@ -117,14 +117,15 @@ class Calibration:
             report: called for every method, and for every fold of geonode.
 
         Raises:
-            ParameterError: there is no such method, or it is geonode and takes no part.
-            SpectraError: numbers are not finite, of no usual size, negative, all equal or too few.
+            ParameterError: there is no such method or level, or geonode takes no part.
+            SpectraError: numbers are not finite, of no usual size, negative, all equal or too few,
+                or groups or scans are not those of the samples.
         """
         concentrations = real_array(concentrations, "concentrations", sample=None)
         spectra = real_array(spectra, "spectra", sample=len(concentrations), wavelength=None)
         groups = required_groups(spectra, concentrations, groups, method)
-        of, scan = scans or (np.arange(len(spectra)), spectra)
-        folds = folds_of(concentrations, groups)
+        of, scan = _required_scans(spectra, scans)
+        folds = folds_of(concentrations, groups, spectra)
         methods: dict[str, Fitted] = {}
         for key in keys_for(folds, preprocessed=preprocessed):
             methods[key] = fitted(key, concentrations, spectra, folds)
@@ -140,15 +141,14 @@ class Calibration:
             return estimate(curve_of(concentrations[~out], spectra[~out]), spectra[out], level)
 
         try:
-            first = curve_of(concentrations[of], scan)  # as it may say why there is none
+            curve = curve_of(concentrations[of], scan)  # first, as it may say why there is none
             outs = [folds == fold for fold in range(folds.max() + 1)]
             of_geonode = Estimates.joined(in_threads(left_out, outs, report))
             back = np.argsort(np.concatenate([np.flatnonzero(out) for out in outs]))
             estimates["geonode"] = of_geonode.mode[back]
             sets["geonode"] = [of_geonode.sets[place] for place in back]
-            curve = first
         except (SpectraError, TrainingError) as error:
-            absent = f"geonode takes no part: {error}"
+            curve, absent = None, f"geonode takes no part: {error}"
         leverages = {key: method.leverages for key, method in methods.items()}
         by_all = combined_left_out(concentrations, estimates, leverages, folds)
         estimates["combined"], leverages["combined"] = by_all
@@ -186,6 +186,7 @@ class Calibration:
             level: of the intervals; None: that of the calibration.
 
         Raises:
+            ParameterError: the level is none.
             SpectraError: as `real_array`, or spectra have other wavelengths than the samples.
         """
         wavelengths = self.fitted["pls"].wavelengths if self.law else None
@@ -194,8 +195,11 @@ class Calibration:
             found = self.by_geonode(spectra, level)
             ends = [(parts[0][0], parts[-1][1]) for parts in found.sets]
             return found.mode, np.array(ends).reshape(-1, 2)
+        if of_geonode is not None:
+            of_geonode = real_array(of_geonode, "of_geonode", unknown=len(spectra))
         middle, leverages = self._estimated(spectra, of_geonode)
-        return middle, self.law.intervals(middle, leverages, level or self.level)
+        level = self.level if level is None else level
+        return middle, self.law.intervals(middle, leverages, level)
 
     def _estimated(
         self, spectra: np.ndarray, of_geonode: np.ndarray | None = None
@@ -223,7 +227,7 @@ class Calibration:
         if self.curve is None:
             raise SpectraError(self.absent)
         spectra = real_array(spectra, "spectra", unknown=None, wavelength=None)
-        return estimate(self.curve, spectra, level or self.level)
+        return estimate(self.curve, spectra, self.level if level is None else level)
 
     def covered(self, method: str) -> Bool[np.ndarray, "sample"]:
         """True where the interval of a method (a key of `sets`) contains the left-out sample."""
@@ -277,9 +281,10 @@ def required_groups(
 
     Raises:
         ParameterError: there is no such method.
-        SpectraError: a concentration is negative, or all are the same.
+        SpectraError: a concentration is negative, all are the same, or groups are no labels of the
+            samples, or one group alone.
     """
-    if method not in {"auto", *NAMES}:
+    if method not in ("auto", *NAMES):
         raise ParameterError("calibration", "method", method, f"auto, {', '.join(NAMES)}")
     if (concentrations < 0).any():
         raise SpectraError("concentrations: found a negative one, expected numbers from 0")
@@ -289,7 +294,36 @@ def required_groups(
         raise SpectraError(f"found {found}, expected two or more")
     if groups is None:
         groups = _scans_of_a_preparation(spectra, levels)
-    return np.unique(groups, return_inverse=True)[1]
+    try:
+        different, group = np.unique(groups, return_inverse=True)
+    except (TypeError, ValueError) as error:
+        raise SpectraError(
+            f"groups: found labels that are not compared ({error}), expected a number or a text of "
+            "every sample"
+        ) from error
+    missing = np.ma.is_masked(groups) or (different != different).any()  # noqa: PLR0124 - NaN
+    if missing or np.shape(groups) != levels.shape or len(different) < 2:
+        what = "masked ones or NaN" if missing else f"{len(different)} different ones"
+        raise SpectraError(
+            f"groups: found {what} in an array of shape {np.shape(groups)}, expected a label of "
+            f"each of {len(levels)} samples, and two different ones or more"
+        )
+    return group
+
+
+def _required_scans(spectra: Float[np.ndarray, "sample wavelength"], scans: Scans | None) -> Scans:
+    """Sample of every scan, and its spectrum: without scans, the samples themselves.
+
+    Raises:
+        SpectraError: spectra of scans are none, or a sample has none.
+    """
+    places = np.arange(len(spectra))
+    of, scan = scans or (places, spectra)
+    scan = real_array(scan, "scans", scan=len(of), wavelength=spectra.shape[1])
+    if not np.array_equal(np.unique(of), places):
+        expected = f"places of samples, each of {len(spectra)} with a scan"
+        raise SpectraError(f"scans: found {np.unique(of)[:5].tolist()}, expected {expected}")
+    return of, scan
 
 
 def _scans_of_a_preparation(spectra: np.ndarray, levels: np.ndarray) -> np.ndarray:

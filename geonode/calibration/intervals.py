@@ -35,6 +35,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import stdtrit  # scipy.stats takes 0.3 s to import
 
+from geonode.parameter_types import require_level
 from geonode.posterior.prior import COVERAGE
 from geonode.spectra.replicates import VarianceShapes
 
@@ -108,7 +109,12 @@ class ErrorLaw:
         return cls(inside, beyond, low, high, max(round(count) - 2, 0))
 
     def quantile(self, level: float = COVERAGE) -> float:
-        """t: half width of an interval of a level over the standard deviation."""
+        """t: half width of an interval of a level over the standard deviation.
+
+        Raises:
+            ParameterError: the level is none.
+        """
+        require_level("calibration", level)
         if not self.freedom:
             return float("inf")
         return float(stdtrit(self.freedom + 1 / 2, (1 + level) / 2))

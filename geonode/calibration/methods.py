@@ -219,17 +219,23 @@ INVERSE = ("pls", "pcr", "single_wavelength")
 """Those of them that an estimate by geonode is compared with in scores."""
 
 
-def folds_of(concentrations: Concentrations, groups: Int[np.ndarray, "sample"]) -> Folds:
+def folds_of(
+    concentrations: Concentrations, groups: Int[np.ndarray, "sample"], spectra: Spectra
+) -> Folds:
     """Fold of every sample: the samples of a group are left out together.
 
     Of more than `MOST_FOLDS` groups, in the order of their mean concentrations, every
-    `INTERLEAVED`th is left out together.
+    `INTERLEAVED`th is left out together. Of equal means the one whose mean spectrum is nearer to
+    that of all is first, so that the order of the samples decides nothing.
     """
-    _, group = np.unique(groups, return_inverse=True)
-    means = without_rounding(np.bincount(group, concentrations) / np.bincount(group))
+    _, group, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    means = without_rounding(np.bincount(group, concentrations) / counts)
     if len(means) <= MOST_FOLDS:
         return group
-    return (np.argsort(np.argsort(means, kind="stable")) % INTERLEAVED)[group]
+    total = np.zeros((len(means), spectra.shape[1]))
+    np.add.at(total, group, spectra - spectra.mean(axis=0))
+    away = np.sum(total**2, axis=1) / counts**2
+    return (np.argsort(np.lexsort((away, means))) % INTERLEAVED)[group]
 
 
 def keys_for(folds: Folds, *, preprocessed: bool) -> list[str]:
@@ -325,8 +331,8 @@ def _best(squares: np.ndarray, count: int, range_: float) -> int:
 
 def estimate_left_out_by(key: str, series: Series) -> Float[np.ndarray, "concentration"]:
     """Estimates (unit of the levels) of every spectrum of a series from the other levels."""
-    levels = series.concentrations
-    return fitted(key, levels, series.signal, folds_of(levels, np.arange(len(levels)))).left_out
+    levels, spectra = series.concentrations, series.signal
+    return fitted(key, levels, spectra, folds_of(levels, np.arange(len(levels)), spectra)).left_out
 
 
 # how good they are

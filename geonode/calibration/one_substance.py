@@ -132,7 +132,7 @@ class OneSubstance:
     def steps(series: Series) -> int:
         """Units of work of `fit`."""
         levels = series.concentrations
-        folds = folds_of(levels, np.arange(len(levels)))
+        folds = folds_of(levels, np.arange(len(levels)), series.signal)
         own = keys_for(folds, preprocessed=bool(series.preprocessing.steps))
         takes_part = len(levels) <= MOST_LEVELS
         return len(own) + (int(folds.max()) + 1) * takes_part
@@ -396,7 +396,7 @@ class OneSubstance:
         used = self.calibration.method
         entry = CALIBRATIONS.get(used)
         key = used if entry and (entry.components or entry.preprocessing) else "pls"
-        folds = folds_of(levels, np.arange(len(levels)))
+        folds = folds_of(levels, np.arange(len(levels)), self.series.signal)
         fitted = self.calibration.fitted[key]
         return Diagnostics.of(key, fitted, self.series.signal, levels, folds)
 

@@ -170,12 +170,11 @@ class Routine:
         }
         checks = _controls_among(names, known)
         diluted = {sample: own for sample, own in names.items() if sample not in checks}
+        dilutions = dict.fromkeys(diluted, factor_of(dilution or "1"))
         if listed_in:
             require_every(listed_in, factors, diluted.values())
-        elif dilution:
-            factors = dict.fromkeys(chain(*diluted.values()), factor_of(dilution))
-        each = [(sample, name) for sample, own in names.items() for name in own]
-        dilutions = {sample: factors[name] for sample, name in each if name in factors}
+            each = [(sample, name) for sample, own in names.items() for name in own]
+            dilutions = {sample: factors[name] for sample, name in each if name in factors}
         given = asdict(choices).items()
         asked = {key: value for key, value in given if value != getattr(UNCHOSEN, key)}
         read = spectra | {one.file: one.spectra for one in (judge, correct) if one}

@@ -65,6 +65,7 @@ def load_calibration(path: Path | str) -> CalibrationFile[Any]:
     except (CorruptArtifactError, KeyError) as error:
         raise ArtifactError(_damaged(path)) from error
     if (made_by := metadata.get("geonode")) != __version__:
+        made_by = " ".join(str(made_by).split())[:20]  # one line, whatever it is
         raise ArtifactError(
             f"{path}: found a calibration of geonode {made_by}, expected one of this version, "
             f"{__version__}, which may estimate otherwise; calibrate again, or use that version"

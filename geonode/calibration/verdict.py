@@ -138,9 +138,12 @@ class Verdict:
                 else "left-out levels are estimated no better than by the mean of the other "
                 f"levels, {quantity(self.guess, unit, 2)} off"
             )
+            some = any(map(self.counts, self.methods))
+            none = "The combination of all methods cannot be used"
+            none = none if some else "None of the methods can be used, nor their combination"
             return (
-                f"None of the methods can be used, nor their combination: {reason}. The smallest "
-                f"error (RMSEP) is {self._error(self.best, unit)}, by {_called(self.best)}."
+                f"{none}: {reason}. The smallest error (RMSEP) is {self._error(self.best, unit)}, "
+                f"by {_called(self.best)}."
             )
         chosen, best = self.chosen, self.best
         at = f" at {wavelengths[best.key]}" if best.key in wavelengths else ""

@@ -267,10 +267,11 @@ def _estimate_tables(
     total = sum(len(one.names) for one in routine.unknowns.values())
     if out is not None:
         write_results(found, out)
-    failed = tell_checks(found)
+    said = note if as_json else tell  # JSON stands alone
+    failed = tell_checks(found, said)
     _tell_verdict(found)
     if found.correction:
-        tell(f"estimates are {found.correction.sentence(found.unit)}")
+        said(f"estimates are {found.correction.sentence(found.unit)}")
     if as_json:
         tables = {table.name: table.records() for table in result_tables(found)}
         verdict = {"verdict": found.model.sentence, "is_sound": found.model.is_sound}

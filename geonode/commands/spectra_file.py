@@ -1,5 +1,6 @@
 """Commands `geonode inspect`, `calibrate` and `next`: a file of spectra, without a pipeline."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -256,17 +257,17 @@ def next_levels(
     tell("\n".join(Table("next", "What to measure next", columns).lines()))
 
 
-def tell_checks(found: "CalibrationFile[Any]") -> bool:
+def tell_checks(found: "CalibrationFile[Any]", said: Callable[[str], None] = tell) -> bool:
     """Report how controls and validation came out, failed ones in red; whether one failed."""
     checks = [(check.sentence(found.unit), check.passed) for check in found.controls]
     checks += [(rule.sentence, False) for rule in found.violations if rule.rejects]
     checks += [(check.sentence(found.unit), not check.fails) for check in found.validations]
     for sentence, passed in checks:
-        (tell if passed else refuse)(sentence)
+        (said if passed else refuse)(sentence)
     for doubt in found.doubts:
         refuse(doubt)
     for sentence in found.aligned:
-        tell(sentence)
+        said(sentence)
     return not all(passed for _, passed in checks)
 
 

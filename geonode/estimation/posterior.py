@@ -36,6 +36,7 @@ from geonode.compute.device import CPU, on_device, unless_out_of_memory
 from geonode.errors import SpectraError
 from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH, Curve
 from geonode.estimation.distances import Distances
+from geonode.parameter_types import require_level
 from geonode.posterior.prior import COVERAGE
 from geonode.ties import EQUAL
 
@@ -320,7 +321,11 @@ def mass_of_level(mass: Float[np.ndarray, "*node"], level: float) -> Float[np.nd
     What is outside has the power k^`TAIL` of what is outside of those, with 0.1^k = 1 - level: for
     `TAIL` 1, masses of 0.9 would become the level. Of 1880 left-out levels of simulated series,
     sets of 60, 80, 90, 95 and 99% contain .58, .78, .89, .94 and .98.
+
+    Raises:
+        ParameterError: the level is none.
     """
+    require_level("calibration", level)
     return 1 - (1 - mass) ** ((np.log(1 - level) / np.log(1 - COVERAGE)) ** TAIL)
 
 

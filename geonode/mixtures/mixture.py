@@ -35,6 +35,7 @@ from geonode.mixtures import inverse
 from geonode.mixtures.design import ROUNDING, Design
 from geonode.mixtures.forward import ForwardModel, Modes, Span
 from geonode.mixtures.inverse import Inverse, fit_inverse
+from geonode.parameter_types import require_level
 from geonode.posterior.prior import COVERAGE
 from geonode.progress import Progress, silent
 from geonode.spectra.arrays import real_array
@@ -276,6 +277,7 @@ class MixtureCalibration:
             level: probability of the regions.
 
         Raises:
+            ParameterError: the level is none.
             SpectraError: as `real_array`, or spectra have other wavelengths than the samples.
         """
         wavelengths = len(self.forward.mean)
@@ -353,6 +355,7 @@ def _ratios(errors: np.ndarray, covariance: np.ndarray) -> Float[np.ndarray, "*u
 
 def _bound(ratios: np.ndarray, design: Design, size: int, level: float) -> float:
     """Quantile of a level: geometric mean of that of F and that of the ratios themselves."""
+    require_level("calibration", level)
     clipped = np.minimum(ratios / size, LARGEST_RATIO).sum()
     scale = (RATIO_EXPECTED * RATIO_PRIOR + clipped) / (RATIO_PRIOR + len(ratios))
     freedom = max(design.compositions - len(design.names) - 1 + RATIO_PRIOR, 3)

@@ -1,7 +1,7 @@
 """The page of a history of controls: the chart of every control, and the rules that it violates."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import altair as alt
@@ -40,7 +40,7 @@ def charted(history: Path, controls: Sequence[Control], units: Sequence[str]) ->
             error.
         ArtifactError: the page cannot be written.
     """
-    date = datetime.now().astimezone().isoformat(timespec="seconds")
+    date = datetime.now(UTC).isoformat(timespec="seconds")  # dates sort as text
     new = [ControlPoint.of(date, one, units[one.place]) for one in controls if one.estimate.fits]
 
     def write(points: list[ControlPoint]) -> None:
@@ -54,6 +54,7 @@ def charted(history: Path, controls: Sequence[Control], units: Sequence[str]) ->
 
 def history_page(name: str, points: Sequence[ControlPoint]) -> Page:
     """Page of a history, of which the file has a name."""
+    points = sorted(points, key=lambda one: one.date)
     found = [one for one in violations(points) if one.rejects]
     last = max((one.date for one in points), default="")
     parts = [Statement(one.sentence, False) for one in found if one.points[-1].date == last]

@@ -8,7 +8,7 @@ import pytest
 
 from geonode.calibration.fit import Calibration
 from geonode.calibration.verdict import Verdict
-from geonode.errors import SpectraError, TrainingError
+from geonode.errors import ParameterError, SpectraError, TrainingError
 from geonode.posterior.next_levels import propose
 from tests.commands.calling import call
 
@@ -90,6 +90,49 @@ def test_sizes_of_which_powers_vanish_or_overflow_are_refused(factor, said, of_l
     if not of_levels:
         with pytest.raises(SpectraError, match="change the unit"):
             Calibration.fit(SPECTRA, LEVELS).estimate(scaled[0])
+
+
+@pytest.mark.parametrize("level", [95, 1, 0.5, 0, -1, np.nan, "0.9", [0.9]])
+@pytest.mark.usefixtures("unchecked")
+def test_a_level_that_is_none_gives_no_interval(calibration, mixture, level):
+    for file in (calibration, mixture):
+        model, spectra = file.model.calibration, file.series.signal[:2]
+        for use in (model.estimate, getattr(model, "by_geonode", model.estimate)):
+            with pytest.raises(ParameterError, match="level: found"):
+                use(spectra, level=level)
+    with pytest.raises(ParameterError, match="level: found"):
+        Calibration.fit(SPECTRA, LEVELS, level=level)
+
+
+@pytest.mark.parametrize(
+    ("scans", "said"),
+    [
+        (
+            (np.arange(3), SPECTRA[:3]),
+            "scans: found [0, 1, 2], expected places of samples, each of 6 with a scan",
+        ),
+        ((np.array([0, 1, 2, 3, 4, 9]), SPECTRA), "scans: found [0, 1, 2, 3, 4], expected"),
+        ((np.arange(6), np.where(SPECTRA > 1, np.nan, SPECTRA)), "scans: found NaN or infinity"),
+        ((np.arange(6), SPECTRA[:, 1:]), "expected finite numbers: 6 scans, 21 wavelengths"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_scans_that_are_not_those_of_the_samples_are_refused(scans, said):
+    with pytest.raises(SpectraError, match=re.escape(said)):
+        Calibration.fit(SPECTRA, LEVELS, scans=scans)
+
+
+@pytest.mark.parametrize("modes", [[1.0], [np.nan, 1.0], "ab"])
+@pytest.mark.usefixtures("unchecked")
+def test_modes_of_geonode_that_are_none_of_the_unknowns_are_refused(calibration, modes):
+    with pytest.raises(SpectraError, match="of_geonode: found"):
+        calibration.model.calibration.estimate(calibration.series.signal[:2], modes)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_method_that_is_no_text_is_refused():
+    with pytest.raises(ParameterError, match="method: found"):
+        Calibration.fit(SPECTRA, LEVELS, method=["pls"])
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def mixture(outlier=0.0):
 def test_the_combination_is_that_of_a_loop_over_the_methods():
     spectra, known = mixture()
     found, unknown = Calibration.fit(spectra, known), mixture()[0][:5] * 0.9
-    folds = folds_of(known, np.arange(40))
+    folds = folds_of(known, np.arange(40), spectra)
     each = {key: fitted(key, known, spectra, folds) for key in CALIBRATIONS}
     errors = errors_of(known, {key: one.left_out for key, one in each.items()})
     total, whole = np.zeros(5), 0.0

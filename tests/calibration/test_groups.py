@@ -1,8 +1,12 @@
 """Samples that are left out together where nobody says which."""
 
+import re
+
 import numpy as np
+import pytest
 
 from geonode.calibration.fit import Calibration, required_groups
+from geonode.errors import SpectraError
 
 AXIS = np.linspace(0, 1, 30)
 LEVELS = np.repeat([1.0, 2.0, 3.0, 4.0, 5.0], 3)
@@ -41,6 +45,27 @@ def test_what_is_given_is_taken():
     days = np.tile(["a", "b", "c"], 5)
     found = required_groups(spectra, LEVELS, days, "auto")
     np.testing.assert_array_equal(found, np.tile([0, 1, 2], 5))
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        (np.zeros(15), "1 different ones in an array of shape (15,), expected a label of each of"),
+        (np.arange(14), "14 different ones in an array of shape (14,)"),
+        (np.arange(30).reshape(15, 2), "30 different ones in an array of shape (15, 2)"),
+        (3, "1 different ones in an array of shape ()"),
+        ([], "0 different ones in an array of shape (0,)"),
+        (np.append(np.arange(14.0), np.nan), "masked ones or NaN"),
+        (np.ma.masked_equal(np.arange(15), 3), "masked ones or NaN"),
+        ([None] * 15, "labels that are not compared"),
+        (np.array([1, "a"] * 7 + [2], dtype=object), "labels that are not compared"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_groups_that_are_no_labels_of_the_samples_are_refused(groups, said):
+    spectra = LEVELS[:, None] * band(0.3)
+    with pytest.raises(SpectraError, match=re.escape(f"groups: found {said}")):
+        Calibration.fit(spectra, LEVELS, groups)
 
 
 def test_many_levels_and_three_preprocessed_or_not_are_calibrated(tmp_path):

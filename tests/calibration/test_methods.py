@@ -38,7 +38,7 @@ def noisy(levels, wavelengths, seed=3):
 
 def fit(name, concentrations, spectra):
     """A calibration fitted to levels that are left out one by one."""
-    folds = folds_of(concentrations, np.arange(len(concentrations)))
+    folds = folds_of(concentrations, np.arange(len(concentrations)), spectra)
     return fitted(name, concentrations, spectra, folds)
 
 
@@ -139,11 +139,21 @@ def test_nothing_of_a_level_reaches_its_estimate_but_its_spectrum(name, measured
 
 def test_groups_are_left_out_together_and_many_in_ten_parts():
     concentrations = np.array([3.0, 1.0, 3.0, 2.0])
-    assert folds_of(concentrations, np.array([7, 5, 7, 6])).tolist() == [2, 0, 2, 1]
-    assert len(set(folds_of(np.arange(20.0), np.arange(20)))) == 20
+    spectra = np.zeros((42, 1))
+    assert folds_of(concentrations, np.array([7, 5, 7, 6]), spectra[:4]).tolist() == [2, 0, 2, 1]
+    assert len(set(folds_of(np.arange(20.0), np.arange(20), spectra[:20]))) == 20
     many = np.random.default_rng(0).permutation(42) / 2
-    folds = folds_of(many, np.arange(42))
+    folds = folds_of(many, np.arange(42), spectra)
     np.testing.assert_array_equal(folds, 2 * many % 10)  # by rank
+
+
+def test_the_order_of_samples_of_equal_concentrations_decides_no_fold():
+    random = np.random.default_rng(4)
+    levels, spectra = np.repeat(np.arange(10.0), 3), random.normal(size=(30, 4))
+    folds, order = folds_of(levels, np.arange(30), spectra), random.permutation(30)
+    shuffled = folds_of(levels[order], np.arange(30), spectra[order])
+    np.testing.assert_array_equal(shuffled, folds[order])
+    assert np.bincount(folds).tolist() == [3] * 10
 
 
 # leverages, lines and the quadratic

@@ -105,6 +105,7 @@ DAMAGES = {
     "another file": (lambda path: path.write_text("calibration"), "none of `geonode calibrate`"),
     "other weights": (lambda path: write_weights(path, {}, {}), "none of `geonode calibrate`"),
     "version": (lambda path: altered(path, geonode="9.9"), "geonode 9.9, expected one of this"),
+    "lines": (lambda path: altered(path, geonode="9\n" * 99), "geonode 9 9 9 9 9"),
     "content": (lambda path: altered(path, calibration='{"dict": {}}'), "found a damaged file"),
     "kind": (lambda path: altered(path, calibration='{"Path": {"a": 1}}'), "found a damaged file"),
     "absent": (lambda path: path.unlink(), "found no such file, expected a calibration file"),

@@ -33,6 +33,8 @@ def test_no_better_than_the_mean_of_the_others_is_said():
         "None of the methods can be used"
     )
     assert Verdict.of(LEVELS, estimates(straight_line=8.4, combined=8.3)).chosen.key == "combined"
+    one_can = Verdict.of(LEVELS, estimates(straight_line=8.3, combined=8.4))
+    assert one_can.sentence("ppb", {}).startswith("The combination of all methods cannot be used")
 
 
 def test_an_end_alone_turns_no_verdict():

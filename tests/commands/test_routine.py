@@ -3,6 +3,7 @@
 import hashlib
 import json
 import resource
+import time
 from datetime import datetime
 
 import numpy as np
@@ -141,6 +142,40 @@ def test_a_spectrum_alone_has_the_name_of_its_file_too(week, tmp_path, table):
     assert [row["dilution"] for row in records(tmp_path / "out.csv")] == ["1", "10"]
 
 
+def test_a_control_named_by_its_file_is_not_diluted_where_all_spectra_have_one_name(week, tmp_path):
+    """As in tables of two columns, whose header is that of the instrument."""
+    for name in ("QC", "a"):
+        write(tmp_path / f"day/{name}.csv", {"absorbance": QC})
+    words = "--control", "QC=5", "--dilution", 10, "--out", tmp_path / "out.csv"
+    estimate(week, tmp_path / "day", *words, status=0)
+    assert [row["dilution"] for row in records(tmp_path / "out.csv")] == ["1", "10"]
+
+
+def test_a_control_is_in_the_history_once_whatever_files_are_beside_it(week, tmp_path):
+    history, words = tmp_path / "qc.csv", ("--control", "QC=5", "--history", tmp_path / "qc.csv")
+    days = [
+        write(tmp_path / f"day{at}/run.csv", {"QC": one}) for at, one in enumerate((QC, QC * 1.001))
+    ]
+    for files in (days[:1], days, days[1:]):
+        estimate(week, *files, *words, status=0)
+        assert len(rows(history)) == 1 + len(rows_of := {row[4] for row in rows(history)[1:]})
+    assert len(rows_of) == 2
+
+
+def test_dates_of_a_history_sort_as_text_where_clocks_differ(week, tmp_path, monkeypatch):
+    history = tmp_path / "qc.csv"
+    for zone, spectrum in (("UTC-14", QC), ("UTC+11", QC * 1.001)):  # 14 hours east, 11 west
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        day = write(tmp_path / f"{zone}.csv", {"QC": spectrum})
+        estimate(week, day, "--control", "QC=5", "--history", history)
+    monkeypatch.undo()
+    time.tzset()
+    dates = [row[0] for row in rows(history)[1:]]
+    assert dates == sorted(dates)
+    assert len(dates) == 2
+
+
 def test_names_that_are_no_formulas_match_in_tables(week, tmp_path):
     day = write(tmp_path / "day.csv", {"=b": QC, "@QC": QC})
     estimate(week, day, "--out", tmp_path / "out.csv", status=0)
@@ -248,10 +283,10 @@ def test_validation_and_standards_are_said_and_recorded(week, tmp_path):
     out = tmp_path / "out.xlsx"
     words = ("--standards", standards, "--validation", week / "known.csv", "--out", out)
     done = estimate(week, week / "day1", *words, "--json", status=0)
-    lines, found = done.stdout.split("{", 1)
-    assert "RMSEP" in lines.splitlines()[0]
-    assert "estimates are corrected by 3 standards" in lines.splitlines()[1]
-    unknown = json.loads("{" + found)["unknowns"][1]
+    lines = done.stderr.splitlines()
+    assert "RMSEP" in lines[0]
+    assert "estimates are corrected by 3 standards" in lines[1]
+    unknown = json.loads(done.stdout)["unknowns"][1]
     assert unknown["estimated (ppb)"] == pytest.approx(unknown["uncorrected (ppb)"] / 1.1, abs=0.05)
     book = load_workbook(out)
     assert book.sheetnames == ["unknowns", "validated", "standards", "record"]
