@@ -32,7 +32,7 @@ from geonode.reading.files import (
 from geonode.reading.headers import same_unit
 from geonode.reading.refusals import errors_naming
 from geonode.reading.series_file import known_sheet, samples_of
-from geonode.reading.sheet import plain_name
+from geonode.reading.sheet import plain_name, to_number
 from geonode.spectra.quantities import UNSAID, in_quantity, quantity_of
 from geonode.spectra.series import Series
 from geonode.spectra.table import Spectra
@@ -344,12 +344,9 @@ def _controls_among(
 
 def _control(text: str, several: Sequence[str]) -> tuple[str, list[float]]:
     name, _, numbers = text.rpartition("=")
-    try:
-        known = [float(one) for one in (numbers.split(",") if several else [numbers])]
-    except ValueError:
-        known = []
-    # NaN passes a minimum, and not a sum.
-    if not name or len(known) != max(len(several), 1) or not 0 <= min(known) <= sum(known) < np.inf:
+    found = [to_number(one) for one in (numbers.split(",") if several else [numbers])]
+    known = [one for one in found if one is not None and 0 <= one < np.inf]
+    if not name or not len(known) == len(found) == max(len(several), 1):
         expected = "NAME=CONCENTRATION, a number that is not negative, such as QC=20"
         if several:
             such = ",".join("20" for _ in several)

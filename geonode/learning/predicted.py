@@ -14,6 +14,7 @@ from torch import Tensor
 from geonode.config import DecodersParameters
 from geonode.learning.context import TrainingRun
 from geonode.learning.folds import Fold
+from geonode.parameter_types import require_level
 from geonode.posterior.prior import COVERAGE, PROBABILITIES
 from geonode.spectra.series import Series
 
@@ -71,7 +72,11 @@ class Predicted:
 
         Between `PROBABILITIES` and beyond them its logarithm is linear in that of the quantile of a
         normal law.
+
+        Raises:
+            ParameterError: the level is none.
         """
+        require_level("prediction", level)
         if self.half_widths is None:
             return "standard deviation", self.deviation
         learned, wanted = (np.log(ndtri((1 + np.array(of)) / 2)) for of in (PROBABILITIES, level))

@@ -6,23 +6,20 @@ from pathlib import Path
 from geonode.errors import ParameterError, SpectraError
 from geonode.reading.files import read_format
 from geonode.reading.refusals import errors_naming
-from geonode.reading.sheet import Cells, plain_name
+from geonode.reading.sheet import THOUSANDS, Cells, plain_name, to_number
 
 DILUTION = "dilution"
 
 LARGEST = 1e12
 """Dilution; by its reciprocal a sample may be concentrated."""
 
-FACTOR_EXPECTED = f"a number above 0, up to {LARGEST:g}, such as 10 for 1 part in 10"
+FACTOR_EXPECTED = f"a number above 0, up to {LARGEST:g}, such as 10 for 1 part in 10 or 2500"
 
 
 def factor_of(text: str) -> float:
-    """Dilution that a text is; 0: it is none."""
-    try:
-        found = float(text.replace(",", "."))
-    except ValueError:
-        return 0.0
-    return found if 1 / LARGEST <= found <= LARGEST else 0.0
+    """Dilution that a text is; 0: it is none, or may be 1,000 or 1.000."""
+    found = None if THOUSANDS.fullmatch(text) else to_number(text, None)
+    return found if found and 1 / LARGEST <= found <= LARGEST else 0.0
 
 
 def factors_of(path: Path) -> dict[str, float]:

@@ -22,7 +22,7 @@ from geonode.reading.headers import (
 )
 from geonode.reading.layouts.table_place import counts_rows
 from geonode.reading.refusals import unexpected
-from geonode.reading.sheet import EMPTY, Sheet, some_of
+from geonode.reading.sheet import EMPTY, THOUSANDS, Sheet, some_of
 from geonode.spectra.table import FEWEST_LEVELS, shortest, without_rounding
 
 RenamedColumns = Literal["ask", "marks", "levels"]
@@ -38,7 +38,6 @@ _NATURAL = re.compile(
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d.*|\d{1,2}[-./][A-Za-z]{3}|[A-Za-z]{3}[-./]\d{1,2}|\d{1,2}/\d{1,2}(?:/\d+)?"
 )
-_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 _RENAMED = re.compile(r"(?P<first>[0-9]+)\.(?P<count>[1-9][0-9]*)")
 
 
@@ -100,7 +99,7 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[NamedLevel]:
     for written, place in zip(sheet.names, sheet.name_places, strict=True):
         number = marked_number(written) or ""
         # 0,5 ppb is of one meaning, and 1,000 ppb is not.
-        is_decimal = "," in number and not _THOUSANDS.fullmatch(number)
+        is_decimal = "," in number and not THOUSANDS.fullmatch(number)
         name = with_point(written) if is_decimal else written
         seen[name] += 1
         if name in renamed:

@@ -29,6 +29,9 @@ EMPTY = ("", "nan", "na", "n/a", "none", "-")
 NOT_KNOWN = (*EMPTY, "?", "unknown", "unk", "unk.")
 """Cells in place of the amount of a sample of which it is not known (lower case)."""
 
+THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
+"""A number whose commas may be of thousands."""
+
 MINUS = "\u2212"
 """Sign that some programs write in place of a hyphen."""
 

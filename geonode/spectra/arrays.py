@@ -28,8 +28,6 @@ def real_array(given: Any, name: str, **dims: int | None) -> Float[np.ndarray, "
             number, or numbers that are not finite or of no usual size.
     """
     found = plain_array(given, name)
-    if found.dtype.kind == "O" and all(isinstance(one, Real) for one in found.flat):
-        found = found.astype(np.float64)  # nullable columns of pandas
     what = f"an array of {found.dtype.type.__name__} and shape {found.shape}"
     is_shaped = found.size and found.ndim == len(dims)
     sizes = zip(dims.values(), found.shape, strict=False)
@@ -50,12 +48,14 @@ def plain_array(given: Any, name: str) -> Shaped[np.ndarray, "..."]:
     """Array without masked values, texts, dates and truth values, which NumPy takes for numbers.
 
     Raises:
-        SpectraError: there are some, or rows of different lengths.
+        SpectraError: there are some, or rows of different lengths, or integers beyond all floats.
     """
     try:
         found = np.asarray(given)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise SpectraError(f"{name}: found no array ({error}), expected numbers") from error
+        if found.dtype.kind == "O" and all(isinstance(one, Real) for one in found.flat):
+            found = found.astype(np.float64)  # nullable columns of pandas
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise SpectraError(f"{name}: found no numbers ({error}), expected an array") from error
     is_text = found.dtype.kind == "O" and any(isinstance(one, str) for one in found.flat)
     if np.ma.is_masked(given) or is_text or found.dtype.kind in "bmMSU":
         what = "masked values" if np.ma.is_masked(given) else "texts, dates or truth values"

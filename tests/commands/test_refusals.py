@@ -93,6 +93,7 @@ ESTIMATE = {
     "history and results": ([*HISTORY, "out.csv"], "--out: found 'out.csv', expected another pla"),
     "page of others": ([*HISTORY, "page.csv"], "--history: found 'page.html', expected a name tha"),
     "dilution": (["good.csv", *ONE, "--dilution", 0], "--dilution: found '0', expected a number"),
+    "thousands": (["good.csv", *ONE, "--dilution", "1,000"], "found '1,000', expected a number"),
     "a ratio": (["good.csv", *ONE, "--dilution", "1:10"], "found '1:10', expected a number above"),
     "dilutions": (["good.csv", *ONE, "--dilution", "good.csv"], "good.csv: found 'wavelength_nm'"),
     "a dilution": (["good.csv", *ONE, "--dilution", "half.csv"], "found no dilution of 'b'"),
