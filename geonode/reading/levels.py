@@ -31,6 +31,9 @@ RenamedColumns = Literal["ask", "marks", "levels"]
 SECOND_TABLE = "give concentrations in a second table (spectra.concentrations)"
 """Advice where names are no concentrations."""
 
+THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
+"""Numbers of which commas may part thousands."""
+
 _BLANK = re.compile("bl(?:an|n)?[kc]|zero|solvent|water|buffer|control|^ref|leer|null", re.I)
 _NATURAL = re.compile(
     "(?:tap|river|lake|sea|well|waste|drink|ground|rain|spring)\\w*[ _-]?water", re.I
@@ -38,7 +41,6 @@ _NATURAL = re.compile(
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d.*|\d{1,2}[-./][A-Za-z]{3}|[A-Za-z]{3}[-./]\d{1,2}|\d{1,2}/\d{1,2}(?:/\d+)?"
 )
-_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 _RENAMED = re.compile(r"(?P<first>[0-9]+)\.(?P<count>[1-9][0-9]*)")
 
 
@@ -100,7 +102,7 @@ def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[NamedLevel]:
     for written, place in zip(sheet.names, sheet.name_places, strict=True):
         number = marked_number(written) or ""
         # 0,5 ppb is of one meaning, and 1,000 ppb is not.
-        is_decimal = "," in number and not _THOUSANDS.fullmatch(number)
+        is_decimal = "," in number and not THOUSANDS.fullmatch(number)
         name = with_point(written) if is_decimal else written
         seen[name] += 1
         if name in renamed:

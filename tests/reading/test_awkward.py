@@ -322,7 +322,7 @@ REFUSED = [
     (text([["conc", *NAMES], *wide()[1:]]), "found 'conc' above 400 to 430 and .*, of which eithe"),
     # several rows of header
     (text(above(["Sample", *NAMES], ["nm", *["Abs"] * 4])), "row 1: .* which may number samples"),
-    (text(above(wide()[0], ["", *"1234"])), "rows 1 and 2: found two rows that may be the conc"),
+    (text(above(wide()[0], ["", *"1234"])), "rows 1 and 2: found two rows .* second"),
     (text(above(["Conc. (ppm)", *NAMES], ["nm", *["ppb"] * 4])), "in ppm and in ppb"),
     (text(above(["Wavelength", *NAMES], ["nm", "ppb", "ppm", "ppb", "ppb"])), "in ppm and in ppb"),
     # pairs and long tables

@@ -260,6 +260,8 @@ def folder(tmp_path, names, axes=(AXIS,) * 4, header="wavelength_nm,Abs\n", spec
 
 def test_files_are_called_by_their_concentrations(tmp_path):
     place = folder(tmp_path, [f"As_{name}ppb.csv" for name in NAMES])
+    for name in (".As_10ppb.csv", "~$As_10ppb.csv"):
+        (place / name).write_text("of another program")
     assert_series(read_table(place), "ppb")
     assert len(read_spectra(place).names) == 4
     one = place / "As_10ppb.csv"

@@ -9,7 +9,7 @@ import xarray
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.errors import SpectraError
 from geonode.reading.files import Choices, read_spectra, read_unknown_beside
-from geonode.reading.series_file import read_measured
+from geonode.reading.series_file import known_sheet, read_measured
 from tests.reading.tables import read_table
 
 AXIS = np.array([400, 410, 420, 430])
@@ -112,6 +112,7 @@ KNOWN = {
     "rows, plain": (rows(PLAIN, sample=NAMES, operator=["x y"] * 8), None, "1"),
     "rows, an index": (rows(No=range(1, 9)), None, "ppm"),
     "rows, units without brackets": (rows(("Cu_ppm", "Zn ppm")), None, "ppm"),
+    "rows, units behind a mark": (rows(("Cu, ppm", "Zn: ppm")), None, "ppm"),
     "rows, decimal commas": (COMMAS, None, "ppm"),
     "rows, a workbook": (BOOK, None, "ppm"),
     "long, samples": (long("sample"), None, "ppm"),
@@ -136,6 +137,48 @@ def test_mixtures_are_read_from_every_layout(tmp_path, table, known, unit):
     np.testing.assert_array_equal(found.amounts, AMOUNTS)
     np.testing.assert_allclose(found.signal, SIGNAL, rtol=1e-12)
     np.testing.assert_array_equal(found.axis, AXIS)
+
+
+def with_units(table, *headers):
+    """A table with a column of units behind each amount."""
+    for amount, header, unit in zip(("Cu", "Zn"), headers, ("ppm", "mM"), strict=True):
+        place = table.columns.get_loc(amount) + 1
+        table.insert(place, header, unit, allow_duplicates=True)
+    return table
+
+
+SAID = {
+    "a unit each": (with_units(rows(PLAIN, sample=NAMES), "unit", "unit"), PLAIN, ("ppm", "mM")),
+    "long": (with_units(long("sample", headers=PLAIN), "unit", "unit.1"), PLAIN, ("ppm", "mM")),
+    "numbers": (
+        long("sample", headers=("Red 40 (ppm)", "Blue 1 (ppm)")),
+        *(("Red 40", "Blue 1"), ("ppm", "ppm")),
+    ),
+    "letters": (rows(("CV (µM)", "T (µM)")), ("CV", "T"), ("µM", "µM")),
+    "an error": (rows(("CV (µM)", "T (µM)"), **{"error (µM)": 1.0}), ("CV", "T"), ("µM", "µM")),
+}
+
+
+@pytest.mark.parametrize(("table", "substances", "units"), SAID.values(), ids=SAID)
+def test_substances_and_units_are_those_of_the_table(tmp_path, table, substances, units):
+    found = read(tmp_path, table)
+    assert (found.substances, found.units) == (substances, units)
+    np.testing.assert_array_equal(found.amounts, AMOUNTS)
+    np.testing.assert_array_equal(found.signal, SIGNAL)
+
+
+def test_columns_that_are_no_substances_are_said(tmp_path):
+    rows(PLAIN, sample=NAMES, T=np.arange(8) / 2).to_csv(tmp_path / "a.csv", index=False)
+    assert "columns T" in known_sheet(spectra_parameters(tmp_path / "a.csv")).understood.skipped
+
+
+def test_the_order_of_substances_is_not_that_of_a_folder(tmp_path):
+    data = xarray.Dataset({"absorbance": (("sample", "wavelength"), SIGNAL)})
+    data = data.assign_coords(sample=NAMES, wavelength=("wavelength", AXIS, {"units": "nm"}))
+    names = [f"y_{letter}" for letter in "hgfedcba"]
+    data = data.assign(dict.fromkeys(names, ("sample", AMOUNTS[:, 0])))
+    data.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    assert read_measured(spectra_parameters(tmp_path / "a.zarr")).substances == tuple("abcdefgh")
 
 
 def test_one_of_several_is_a_series_and_all_are_spectra(tmp_path):

@@ -230,7 +230,8 @@ def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Cells:
     notes = tuple(f"hidden in the sheet, and read: {hidden}" for hidden in marks.hidden)
     understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=beside, notes=notes)
     grid = grid_of(rows, Place.of(rows, "\t", of_names=of_names), ".", understood)
-    lost = [marks.not_computed[row] for row in grid.row_numbers if row in marks.not_computed]
+    inside = (*grid.understood.header_rows, *grid.row_numbers)
+    lost = [marks.not_computed[row] for row in inside if row in marks.not_computed]
     if lost:
         raise SpectraError(
             f"found a formula in {lost[0]} whose value was never saved, expected a number; open "

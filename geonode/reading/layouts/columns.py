@@ -311,7 +311,7 @@ def _concentrations(rows: list[_Heading]) -> _Heading | None:
     raise SpectraError(
         f"rows {levels[0].number} and {levels[1].number}: found two rows that may be the "
         f"concentrations, {first} and {others[0]}; call one of them concentration in its first "
-        "cell, or remove the other"
+        f"cell, or remove the other; of several substances, {SECOND_TABLE}"
     )
 
 

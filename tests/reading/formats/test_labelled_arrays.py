@@ -78,6 +78,14 @@ def test_samples_have_names_and_no_levels(store):
         read_table(store(data))
 
 
+@pytest.mark.parametrize("names", [list("abcd"), np.array([b"a", b"b ", b"c", b"d"])])
+def test_names_may_be_arrays_of_characters(store, names):
+    data = dataset().rename(concentration="sample").assign_coords(sample=names)
+    data["wavelength"].attrs["units"] = "nm "
+    found = read_spectra(store(data))
+    assert (found.names, found.axis_unit) == ([*"abcd"], "nm")
+
+
 def at(**coordinates):
     return dataset().assign_coords(**coordinates)
 
