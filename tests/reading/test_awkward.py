@@ -403,6 +403,21 @@ def test_a_mark_that_is_settled_is_read(file, content, value):
     np.testing.assert_array_equal(found, np.full((len(found), 3), value))
 
 
+def test_rows_that_look_commented_are_said(file, caplog):
+    for content in (text(tall("sample", ["a", "#2", "c", "d"])), PLAIN.replace("410", "#410")):
+        read_spectra(file(content))
+        assert "rows 3 are left out as comments, as they begin with #" in caplog.text
+        caplog.clear()
+    read_spectra(file("# a, b, c, d, e\n" + PLAIN + "# lamp\n"))
+    assert "#" not in caplog.text
+
+
+def test_an_axis_each_that_is_not_called_so_is_refused(file):
+    names, columns = ["a", "b_x", "b"], np.stack([SPECTRA[0], AXIS, SPECTRA[1]])
+    with pytest.raises(SpectraError, match="row 1, column 3: found the axis again as 'b_x'"):
+        read_spectra(file(text(wide(names, "a_x", spectra=columns))))
+
+
 def test_a_decimal_comma_may_come_late_and_stays_in_names(file):
     rows = "".join(f"{axis};1;2;3;4\n" for axis in range(400, 450))
     table = read_table(file(f"nm;0;1;2;3\n{rows}450;1;2,5;3;4\n"))

@@ -1,6 +1,7 @@
 """Samples of several substances, in every layout and format that one substance has."""
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 import scipy.io
@@ -12,6 +13,7 @@ from geonode.reading.files import Choices, read_spectra, read_unknown_beside
 from geonode.reading.series_file import known_sheet, read_measured
 from tests.reading.tables import read_table
 
+PLAIN = ("Cu", "Zn")
 AXIS = np.array([400, 410, 420, 430])
 RANDOM = np.random.default_rng(0)
 AMOUNTS = np.round(RANDOM.uniform(0, 9, (8, 2)), 1)
@@ -57,6 +59,12 @@ def second(headers=("Cu (ppm)", "Zn (ppm)"), order=slice(None, None, -1), name="
     return table.iloc[order]
 
 
+def units_below():
+    """A second table with its units in a row of their own."""
+    table = second(PLAIN).astype(object)
+    return pd.concat([pd.DataFrame([["", "ppm", "(ppm)"]], columns=table.columns), table])
+
+
 def arrays(names=("Cu", "Zn"), shape=("sample", "substance")):
     """Spectra and amounts of samples and substances as labelled arrays."""
     found = xarray.Dataset(
@@ -100,9 +108,20 @@ def read(path, table, known=None):
     return read_measured(spectra_parameters(file, concentrations=second))
 
 
-PLAIN = ("Cu", "Zn")
 COMMAS = ("a.csv", lambda file: rows().to_csv(file, index=False, sep=";", decimal=","))
 BOOK = ("a.xlsx", lambda file: rows(sample=NAMES).to_excel(file, index=False))
+
+
+def shown(file):
+    """A workbook of plain names, whose amounts are shown with their units."""
+    rows(PLAIN, sample=NAMES).to_excel(file, index=False)
+    book = openpyxl.load_workbook(file)
+    for row in book.active["B2:C9"]:
+        for cell in row:
+            cell.number_format = '0.0" ppm"'
+    book.save(file)
+
+
 ZARR = ("a.zarr", lambda file: arrays().to_zarr(file, consolidated=False))
 TURNED = arrays(shape=("substance", "sample"))
 NETCDF = ("a.nc", lambda file: TURNED.to_netcdf(file, engine="scipy"))
@@ -115,12 +134,14 @@ KNOWN = {
     "rows, units behind a mark": (rows(("Cu, ppm", "Zn: ppm")), None, "ppm"),
     "rows, decimal commas": (COMMAS, None, "ppm"),
     "rows, a workbook": (BOOK, None, "ppm"),
+    "rows, units shown": (("a.xlsx", shown), None, "ppm"),
     "long, samples": (long("sample"), None, "ppm"),
     "long, plain": (long("sample", headers=PLAIN), None, "1"),
     "long, replicates": (long("replicate"), None, "ppm"),
     "long, both": (long("sample", "replicate", headers=("Cu [ppm]", "Zn_ppm")), None, "ppm"),
     "second": (spectra(), second(), "ppm"),
     "second, plain": (spectra(), second(PLAIN, name="file"), "1"),
+    "second, units below": (spectra(), units_below(), "ppm"),
     "second, marks": (spectra(), second(("y_Cu", "y_Zn"), order=[2, 1, 0, *range(3, 8)]), "1"),
     "second, of rows": (rows(PLAIN, sample=NAMES).drop(columns=[*PLAIN]), second(), "ppm"),
     "JCAMP-DX": (jcamp(), None, "ppm"),

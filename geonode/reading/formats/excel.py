@@ -310,6 +310,10 @@ def with_units(grid: Cells, units: Units) -> Cells:
             unit.lower() in UNITS and not re.fullmatch(CONCENTRATION_UNIT, unit)
             for unit in found.values()
         )
+        # Spectra are shown in no unit of concentrations but per cent.
+        of_amounts = means is None and all(
+            "%" not in unit and re.fullmatch(CONCENTRATION_UNIT, unit) for unit in found.values()
+        )
         if means == "axis" or (at == 0 and of_axis):
             unit, known = _one_unit(found), axis_header(name)[1]
             if known == "1" and not is_number:
@@ -319,7 +323,7 @@ def with_units(grid: Cells, units: Units) -> Cells:
                     f"found {name[:40]!r} above numbers that are shown in {unit[:40]}, expected "
                     "one unit"
                 )
-        elif means == "concentration" or at == 0:
+        elif means == "concentration" or at == 0 or (of_amounts and not is_number):
             for row, cells in rows:
                 cells[at] = _with_unit(cells[at], found.get((row, at)))
         elif means is None:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import UNITS, level, role, with_point
+from geonode.reading.headers import CONCENTRATION_UNIT, UNITS, level, role, with_point
 from geonode.reading.sheet import Cells, Decimal, Row, Understood, is_word, to_number
 
 Kind = Literal["data", "paired", "lone", "named", "number", "text", "blank"]
@@ -55,7 +55,8 @@ class Place(NamedTuple):
         rows = rows[filled[0] : filled[-1] + 1] if filled else []
         if of_names:
             top, end = _ends_of_names(rows)
-            return cls(list(rows[top : top + 1]), list(rows[top + 1 : end]), True)
+            header = [_with_names_above(rows, top)] if rows else []
+            return cls(header, list(rows[top + 1 : end]), True)
         found = _ends_of([_kind_of_row(cells, mark) for _, cells in rows])
         if found is None:
             return cls(list(rows[:1]), list(rows[1:]), False)
@@ -79,6 +80,18 @@ def _ends_of_names(rows: Sequence[Row]) -> tuple[int, int]:
     top = [*called[::-1], *near, *words, 0][0]
     end = next((at for at in range(last, len(rows)) if not rows[at][1]), len(rows))
     return top, end
+
+
+def _with_names_above(rows: Sequence[Row], top: int) -> Row:
+    """The header of names and amounts; one of units alone, with the names above them."""
+    number, cells = rows[top]
+    names = rows[top - 1][1] if top else []
+    units = [cell.strip("()[]") for cell in cells]
+    are_units = all(re.fullmatch(CONCENTRATION_UNIT, unit) for unit in units if unit)
+    if not are_units or len(names) != len(cells) or not all(names):
+        return rows[top]
+    each = zip(names, units, strict=True)
+    return number, [f"{name} ({unit})" if unit else name for name, unit in each]
 
 
 def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:
