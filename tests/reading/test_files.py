@@ -190,6 +190,7 @@ FOUND = {
     "an empty third column": "name;conc (ppb);\na;0;\nb;10,0;\nc;20,0;\nd;60,0;\n",
     "a title": "Levels, in June\n\nname,conc (ppb)\na,0\nb,10\nc,20\nd,60\n",
     "a title in Excel": ",,\nPlate,1,\n,,\nname,conc_ppb,\na,0,\nb,10,\nc,20,\nd,60,\n",
+    "units below": "name,conc\n,ppb\na,0\nb,10\nc,20\nd,60\n",
     "amounts first": "conc_ppb;name;\n;x;\n0,0;a;\n10,0;b;\n20;c;\n60;d;\n",
     "a third column of tabs": "name\tconc_ppb\t\na\t0\t\nb\t10\t\nc\t20,0\t\nd\t60\t\n",
 }
