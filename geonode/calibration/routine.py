@@ -23,6 +23,7 @@ from geonode.progress import Progress, silent
 from geonode.reading.dilutions import factor_of, factors_of, require_every
 from geonode.reading.files import (
     FORMATS,
+    HIDDEN,
     UNCHOSEN,
     Choices,
     file_and_sheet,
@@ -298,10 +299,12 @@ def tables_of(given: list[Path]) -> list[Path]:
         tables = [one]
         if not one.exists() and any(mark in str(one) for mark in WILD):
             base = Path(one.anchor)
-            tables = sorted(base.glob(str(one.relative_to(base))))
+            entries = sorted(base.glob(str(one.relative_to(base))))
+            tables = [entry for entry in entries if not entry.name.startswith(HIDDEN)]
         elif one.is_dir() and one.suffix.lower() != ".zarr":
-            entries = sorted(entry for entry in one.iterdir() if entry.name[0] != ".")
+            entries = sorted(one.iterdir())
             tables = [entry for entry in entries if entry.suffix.lower() in FORMATS]
+            tables = [entry for entry in tables if not entry.name.startswith(HIDDEN)]
         if not tables:
             raise SpectraError(f"{one}: found no file of spectra, expected one or more")
         for table in tables:

@@ -105,9 +105,10 @@ def amounts_of(labels: Sequence[Labels]) -> dict[int, Labels]:
         for at, header in enumerate(headers)
         if role(header) == "concentration" or is_marked_amount(header)
     ]
-    units = next((one.cells for one in labels if one.header.lower() in ("unit", "units")), None)
     for at, one in enumerate(labels):
-        cells, means = with_unit_column(one.cells, units), role(one.header)
+        cells, means = one.cells, role(one.header)
+        if (of_units := unit_column(headers, at)) is not None:
+            cells = with_unit_column(cells, labels[of_units].cells)
         if at not in called and (
             means not in (None, "about")
             or not one.header
@@ -119,11 +120,18 @@ def amounts_of(labels: Sequence[Labels]) -> dict[int, Labels]:
     return found
 
 
-def with_unit_column(cells: list[str], units: list[str] | None) -> list[str]:
+def unit_column(headers: Sequence[str], amount: int) -> int | None:
+    """Place of the column called unit of an amount: the only one, or else that behind it."""
+    found = [at for at, one in enumerate(headers) if re.fullmatch(r"(?i:units?)(?:\.\d+)?", one)]
+    found = found if len(found) == 1 else [at for at in found if at == amount + 1]
+    return found[0] if found else None
+
+
+def with_unit_column(cells: list[str], units: list[str]) -> list[str]:
     """Amounts with the units that a column called unit gives."""
     return [
         f"{cell} {unit}" if cell and re.fullmatch(CONCENTRATION_UNIT, unit) else cell
-        for cell, unit in zip(cells, units or cells, strict=True)
+        for cell, unit in zip(cells, units, strict=True)
     ]
 
 
@@ -148,7 +156,9 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
     """
     chosen = _chosen_amount(sheet, target)
     if chosen is None:
-        return sheet
+        left = [amount.header for amount in sheet.amounts if not amount.is_sure]
+        skipped = (f"columns {', '.join(left)}",) if left and sheet.sure_amounts else ()
+        return replace(sheet, understood=sheet.understood.also(skipped=skipped))
     name, places = amount_name(chosen.header), range(len(sheet.names))
     known = chosen.at([at for at in places if chosen.known[at]])
     if not known.cells:

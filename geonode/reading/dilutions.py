@@ -13,13 +13,15 @@ DILUTION = "dilution"
 LARGEST = 1e12
 """Dilution; by its reciprocal a sample may be concentrated."""
 
-FACTOR_EXPECTED = f"a number above 0, up to {LARGEST:g}, such as 10 for 1 part in 10 or 2500"
+FACTOR_EXPECTED = (
+    f"a number above 0, up to {LARGEST:g}, without marks of thousands, such as 10 for 1 part in 10"
+)
 
 
 def factor_of(text: str) -> float:
-    """Dilution that a text is; 0: it is none, or may be 1,000 or 1.000."""
-    found = None if THOUSANDS.fullmatch(text) else to_number(text, None)
-    return found if found and 1 / LARGEST <= found <= LARGEST else 0.0
+    """Dilution that a text is; 0: it is none, or may be thousands, as 1,000 is."""
+    found = None if THOUSANDS.fullmatch(text.strip()) else to_number(text.strip(), None)
+    return found if found is not None and 1 / LARGEST <= found <= LARGEST else 0.0
 
 
 def factors_of(path: Path) -> dict[str, float]:
@@ -35,12 +37,13 @@ def factors_of(path: Path) -> dict[str, float]:
     with errors_naming(path):
         grid = read_format(path, of_names=True)
         header = [one.strip().lower() for one in grid.header] if isinstance(grid, Cells) else []
-        if not isinstance(grid, Cells) or DILUTION not in header[1:]:
+        if not isinstance(grid, Cells) or header[1:].count(DILUTION) != 1:
             found = ", ".join(map(repr, header[:5])) or "spectra"
-            raise SpectraError(f"found {found}, expected columns of names and {DILUTION!r}")
+            raise SpectraError(f"found {found}, expected columns of names and one {DILUTION!r}")
         factors: dict[str, float] = {}
         for row, cells in grid.rows:
             text = cells[header.index(DILUTION)].strip()
+            text = text.replace(",", ".") if grid.decimal == "," else text
             factor = factor_of(text) if text else 1.0
             name = plain_name(cells[0])
             if not factor or name in factors:

@@ -54,6 +54,9 @@ SUFFIXES = tuple(FORMATS)
 TEXTS = (".txt", ".dat", ".asc")
 """Endings of spectra and of notes alike."""
 
+HIDDEN = (".", "~$")
+"""Beginnings of the names of files that are no one's spectra: hidden ones, and locks of Excel."""
+
 NO_READER = {
     **dict.fromkeys((".xls", ".ods", ".xlsm"), "save the sheet as .xlsx or .csv"),
     **dict.fromkeys(
@@ -284,7 +287,7 @@ def _way_out(suffix: str) -> str | None:
 
 def _read_folder(path: Path, apart: Path | None, asked: Asked) -> Sheet:
     """Spectra of the files of a folder on one axis; of several endings, the most frequent one."""
-    files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
+    files = sorted(file for file in path.iterdir() if not file.name.startswith(HIDDEN))
     if apart is not None:
         files = [file for file in files if file.resolve() != apart.resolve()]
     if not files:

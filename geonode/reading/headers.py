@@ -53,8 +53,8 @@ _ABOUT_SAMPLES = re.compile(
     r"unnamed: ?\d+|(?:[a-z]+ )?(?:date|time|temperature|power|length)|datum|zeit|timestamp|year|t"
     r"|temp\.?|humidity|exposure|pathlength|dilution(?: factor)?|volume|depth|(?:well )?(?:row|col"
     r"|column)|plate|position|batch|lot|run|order|serial|seq|file ?(?:name)?|class|group|gain"
-    r"|units?|einheit|recovery|lo[dq]|±.*|(?:.+ )?(?:uncertainty|error|deviation|stdev|r?sd|sem|cv"
-    r"|std\.? (?:dev|err)\.?)"
+    r"|units?(?:\.\d+)?|einheit|recovery|lo[dq]|±.*|(?:.+ )?(?:uncertainty|error|deviation|stdev"
+    r"|r?sd|sem|cv|std\.? (?:dev|err)\.?)"
 )
 """Headers of numbers that are no concentrations in any unit, unless one is asked for by name."""
 
@@ -87,7 +87,9 @@ _CONCENTRATION_HEADER = re.compile(
 )
 # Of names of logarithms, reciprocals and multiples.
 _CHANGED = re.compile(r"(?<![A-Za-z])(?:[Ll]og|lg|ln)(?![a-z])|(?<![0-9])1 ?/|10[\^⁺⁻⁰¹²³⁴-⁹]")
-_BRACKETS = re.compile(r"(?P<name>conc[a-z]*\.?|levels?)[\s_]*[(\[](?P<unit>[^()\[\]]+)[)\]]", re.I)
+_BRACKETS = re.compile(
+    r"(?P<name>conc[a-z]*\.?|levels?)[\s_]*[(\[](?P<unit>(?:[^()\[\]]|\([^()]*\))+)[)\]]", re.I
+)
 _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _LEVEL = re.compile(rf"(?P<number>{_NUMBER})(?:[\s_]*[(\[]?(?P<unit>{CONCENTRATION_UNIT})[)\]]?)?")
 _WAVELENGTH = re.compile(rf"(?P<number>{_NUMBER})[\s_]*[(\[]?(?P<unit>[^\s()\[\]]+)[)\]]?")
@@ -186,7 +188,7 @@ def concentration_header(header: str) -> tuple[str, str | None]:
 
 def amount_name(header: str) -> str:
     """Name of an amount without its unit, and without the `y_` of multivariate tables."""
-    bare = concentration_header(header)[0].strip()
+    bare = concentration_header(header)[0].strip(" ,:;")
     return bare[2:] if is_marked_amount(bare) else bare
 
 
@@ -203,9 +205,12 @@ def role(header: str) -> Role | None:
     for found, known in HEADERS_OF_ROLE.items():
         if names & known:
             return found
-    is_about = any(map(_ABOUT_SAMPLES.fullmatch, names))
-    if concentration_header(header)[1] and not is_about and quantity_of(header) is None:
-        return "concentration"  # before the axis: a µM is no micrometre
+    unit = concentration_header(header)[1]
+    # T (µM) is no temperature, and CV (µM) no coefficient of variation.
+    others = names - {"t", "cv"} if unit and "%" not in unit else names
+    is_about = any(map(_ABOUT_SAMPLES.fullmatch, others))
+    if unit and quantity_of(header) is None:  # before the axis: a µM is no micrometre
+        return "about" if is_about else "concentration"
     if axis_header(header)[1] != "1":
         return "axis"
     if any(map(_NAMES_OF_SAMPLES.fullmatch, names)):

@@ -28,6 +28,8 @@ def week(tmp_path_factory):
     folder = tmp_path_factory.mktemp("week")
     beer.write_series(folder / "beer.csv")
     write(folder / "day1/run.csv", {"QC": QC} | SAMPLES)
+    for name in (".run.csv", "~$run.csv"):
+        (folder / "day1" / name).write_text("of another program")
     known = dict(zip(("3 ppb", "6 ppb"), beer.spectra_at([3, 6]), strict=True))
     write(folder / "known.csv", known)
     words = ("--unknown", folder / "day1/*.csv", "--control", "QC=5", "--user", "A. Chemist")
@@ -115,10 +117,11 @@ def test_a_failed_control_is_said_first_and_ends_with_status_1(week, tmp_path, c
 
 def test_a_diluted_sample_has_its_amounts_before(week, tmp_path):
     """All numbers but those of the control, by one factor and by those of a table."""
-    table = tmp_path / "list.csv"
+    table, commas = tmp_path / "list.csv", tmp_path / "commas.csv"
     table.write_text("sample,dilution\na,10\nb,\nc,2.5\n", encoding="utf-8")
+    commas.write_text("sample;dilution\na;10,000\nb;\nc;2,5\n", encoding="utf-8")
     found = {}
-    for given in (None, "10", table):
+    for given in (None, "10", table, commas):
         out = tmp_path / "out.csv"
         words = ("--control", "QC=5", "--out", out, "--overwrite")
         words += () if given is None else ("--dilution", given)
@@ -127,7 +130,8 @@ def test_a_diluted_sample_has_its_amounts_before(week, tmp_path):
         found[given] = np.array([[float(row[name]) for name in names] for row in records(out)])
         record = dict(rows(out.with_suffix(".record.csv"))[1:])
         assert record.get("read with dilution") == (given and str(given))
-    for given, factors in (("10", [1, 10, 10, 10]), (table, [1, 10, 1, 2.5])):
+    listed = [1, 10, 1, 2.5]
+    for given, factors in (("10", [1, 10, 10, 10]), (table, listed), (commas, listed)):
         expected = np.array(factors)[:, None] * found[None]
         np.testing.assert_allclose(found[given], expected, rtol=1e-5)
 

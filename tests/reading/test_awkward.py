@@ -294,7 +294,8 @@ REFUSED = [
     (text([["conc", *NAMES], *wide()[1:]]), "found 'conc' above 400 to 430 and .*, of which eithe"),
     # several rows of header
     (text(above(["Sample", *NAMES], ["nm", *["Abs"] * 4])), "row 1: .* which may number samples"),
-    (text(above(wide()[0], ["", *"1234"])), "rows 1 and 2: found two rows that may be the conc"),
+    (text(above(wide()[0], ["", *"1234"])), "rows 1 and 2: found two rows .* second"),
+    (text(above(["Conc. (ppm)", *NAMES], ["nm", *["ppb"] * 4])), "in ppm and in ppb"),
     (text(above(["Wavelength", *NAMES], ["nm", "ppb", "ppm", "ppb", "ppb"])), "in ppm and in ppb"),
     # pairs and long tables
     (cary(["Empty", *PPB[1:]]), "'Empty', expected a concentration.*spectra.con"),
@@ -368,6 +369,21 @@ SETTLED = {
 def test_a_mark_that_is_settled_is_read(file, content, value):
     found = read_spectra(file(content)).values
     np.testing.assert_array_equal(found, np.full((len(found), 3), value))
+
+
+def test_rows_that_look_commented_are_said(file, caplog):
+    for content in (text(tall("sample", ["a", "#2", "c", "d"])), PLAIN.replace("410", "#410")):
+        read_spectra(file(content))
+        assert "rows 3 are left out as comments, as they begin with #" in caplog.text
+        caplog.clear()
+    read_spectra(file("# a, b, c, d, e\n" + PLAIN + "# lamp\n"))
+    assert "#" not in caplog.text
+
+
+def test_an_axis_each_that_is_not_called_so_is_refused(file):
+    names, columns = ["a", "b_x", "b"], np.stack([SPECTRA[0], AXIS, SPECTRA[1]])
+    with pytest.raises(SpectraError, match="row 1, column 3: found the axis again as 'b_x'"):
+        read_spectra(file(text(wide(names, "a_x", spectra=columns))))
 
 
 def test_a_decimal_comma_may_come_late_and_stays_in_names(file):

@@ -169,6 +169,7 @@ FOUND = {
     "in another order": "name,concentration (ppb)\nd,60\nb,10\nc,20\na,0\n",
     "an empty third column": "name;conc (ppb);\na;0;\nb;10,0;\nc;20,0;\nd;60,0;\n",
     "a title in Excel": ",,\nPlate,1,\n,,\nname,conc_ppb,\na,0,\nb,10,\nc,20,\nd,60,\n",
+    "units below": "name,conc\n,ppb\na,0\nb,10\nc,20\nd,60\n",
     "amounts first": "conc_ppb;name;\n;x;\n0,0;a;\n10,0;b;\n20;c;\n60;d;\n",
 }
 
@@ -229,6 +230,8 @@ def folder(tmp_path, names, axes=(AXIS,) * 4, header="wavelength_nm,Abs\n", spec
 
 def test_files_are_called_by_their_concentrations(tmp_path):
     place = folder(tmp_path, [f"As_{name}ppb.csv" for name in NAMES])
+    for name in (".As_10ppb.csv", "~$As_10ppb.csv"):
+        (place / name).write_text("of another program")
     assert_series(read_table(place), "ppb")
     assert len(read_spectra(place).names) == 4
     one = place / "As_10ppb.csv"

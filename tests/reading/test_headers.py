@@ -1,6 +1,7 @@
 import pytest
 
 from geonode.reading.headers import (
+    amount_name,
     axis_header,
     concentration_header,
     labelled_level,
@@ -47,6 +48,8 @@ MEANINGS = [
     *((role, name, None) for name in ("Transmittance (%)", "T (%)", "Reflectance [%]")),
     *((role, name, "about") for name in ("Humidity (%)", "Laser power (%)", "± (ppb)")),
     *((role, name, "about") for name in ("Conc. error (ppb)", "Uncertainty (mg/L)", "RSD (%)")),
+    *((role, name, "about") for name in ("Error (µM)", "error_uM", "CV (%)", "T", "unit.1")),
+    *((role, name, "concentration") for name in ("T (µM)", "CV (µM)", "cv_ppb")),
     *((role, name, None) for name in ("log c (M)", "10^6 c / M", "lg(c/M)", "1/c (1/M)")),
     (role, "Chemical shift (ppm)", "axis"),
     # name and unit
@@ -69,6 +72,8 @@ MEANINGS = [
     (concentration_header, "c / 10-6 mol L-1", ("c", "10-6 mol L-1")),
     (concentration_header, "conc. (×10⁻⁶ M)", ("conc.", "×10⁻⁶ M")),
     (concentration_header, "conc (log CFU/mL)", ("conc", "log CFU/mL")),
+    (concentration_header, "conc (log10(M))", ("conc", "log10(M)")),
+    *((amount_name, name, "dye") for name in ("dye, ppb", "dye: ppb", "dye:", "y_dye (ppb)")),
     *((concentration_header, name, (name, None)) for name in ("log10 CFU/mL", "-log c (M)")),
     (wavelength, "400 nm", (400, "nm")),
     (wavelength, "−0.9", (-0.9, None)),

@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 import scipy.io
@@ -10,9 +11,10 @@ import xarray
 
 from geonode.commands.spectra_file import spectra_parameters
 from geonode.reading.files import Choices, read_spectra, read_unknown_beside
-from geonode.reading.series_file import read_measured
+from geonode.reading.series_file import known_sheet, read_measured
 from tests.reading.tables import assert_refused, read_table
 
+PLAIN = ("Cu", "Zn")
 AXIS = np.array([400, 410, 420, 430])
 RANDOM = np.random.default_rng(0)
 AMOUNTS = np.round(RANDOM.uniform(0, 9, (8, 2)), 1)
@@ -56,6 +58,12 @@ def second(headers=("Cu (ppm)", "Zn (ppm)"), order=slice(None, None, -1), name="
     return table.iloc[order]
 
 
+def units_below():
+    """A second table with its units in a row of their own."""
+    table = second(PLAIN).astype(object)
+    return pd.concat([pd.DataFrame([["", "ppm", "(ppm)"]], columns=table.columns), table])
+
+
 def arrays(names=("Cu", "Zn"), shape=("sample", "substance")):
     """Spectra and amounts of samples and substances as labelled arrays."""
     found = xarray.Dataset(
@@ -94,9 +102,20 @@ def read(path, table, known=None):
     return read_measured(spectra_parameters(path / name, concentrations=path / "b.csv"))
 
 
-PLAIN = ("Cu", "Zn")
 COMMAS = ("a.csv", lambda file: rows().to_csv(file, index=False, sep=";", decimal=","))
 BOOK = ("a.xlsx", lambda file: rows(sample=NAMES).to_excel(file, index=False))
+
+
+def shown(file):
+    """A workbook of plain names, whose amounts are shown with their units."""
+    rows(PLAIN, sample=NAMES).to_excel(file, index=False)
+    book = openpyxl.load_workbook(file)
+    for row in book.active["B2:C9"]:
+        for cell in row:
+            cell.number_format = '0.0" ppm"'
+    book.save(file)
+
+
 ZARR = ("a.zarr", lambda file: arrays().to_zarr(file, consolidated=False))
 TURNED = arrays(shape=("substance", "sample"))
 NETCDF = ("a.nc", lambda file: TURNED.to_netcdf(file, engine="scipy"))
@@ -105,12 +124,15 @@ KNOWN = {
     "rows": (rows(), None, "ppm"),
     "rows, plain": (rows(PLAIN, sample=NAMES, operator=["x y"] * 8), None, "1"),
     "rows, units without brackets": (rows(("Cu_ppm", "Zn ppm")), None, "ppm"),
+    "rows, units behind a mark": (rows(("Cu, ppm", "Zn: ppm")), None, "ppm"),
     "rows, decimal commas": (COMMAS, None, "ppm"),
     "rows, a workbook": (BOOK, None, "ppm"),
+    "rows, units shown": (("a.xlsx", shown), None, "ppm"),
     "long, samples": (long("sample"), None, "ppm"),
     "long, plain": (long("sample", headers=PLAIN), None, "1"),
     "long, replicates": (long("replicate"), None, "ppm"),
     "second": (spectra(), second(), "ppm"),
+    "second, units below": (spectra(), units_below(), "ppm"),
     "second, marks": (spectra(), second(("y_Cu", "y_Zn"), order=[2, 1, 0, *range(3, 8)]), "1"),
     "second, of rows": (rows(PLAIN, sample=NAMES).drop(columns=[*PLAIN]), second(), "ppm"),
     "JCAMP-DX": (("a.dx", lambda file: file.write_text(jcamp())), None, "ppm"),
@@ -127,6 +149,48 @@ def test_mixtures_are_read_from_every_layout(tmp_path, table, known, unit):
     np.testing.assert_array_equal(found.amounts, AMOUNTS)
     np.testing.assert_allclose(found.signal, SIGNAL, rtol=1e-12)
     np.testing.assert_array_equal(found.axis, AXIS)
+
+
+def with_units(table, *headers):
+    """A table with a column of units behind each amount."""
+    for amount, header, unit in zip(("Cu", "Zn"), headers, ("ppm", "mM"), strict=True):
+        place = table.columns.get_loc(amount) + 1
+        table.insert(place, header, unit, allow_duplicates=True)
+    return table
+
+
+SAID = {
+    "a unit each": (with_units(rows(PLAIN, sample=NAMES), "unit", "unit"), PLAIN, ("ppm", "mM")),
+    "long": (with_units(long("sample", headers=PLAIN), "unit", "unit.1"), PLAIN, ("ppm", "mM")),
+    "numbers": (
+        long("sample", headers=("Red 40 (ppm)", "Blue 1 (ppm)")),
+        *(("Red 40", "Blue 1"), ("ppm", "ppm")),
+    ),
+    "letters": (rows(("CV (µM)", "T (µM)")), ("CV", "T"), ("µM", "µM")),
+    "an error": (rows(("CV (µM)", "T (µM)"), **{"error (µM)": 1.0}), ("CV", "T"), ("µM", "µM")),
+}
+
+
+@pytest.mark.parametrize(("table", "substances", "units"), SAID.values(), ids=SAID)
+def test_substances_and_units_are_those_of_the_table(tmp_path, table, substances, units):
+    found = read(tmp_path, table)
+    assert (found.substances, found.units) == (substances, units)
+    np.testing.assert_array_equal(found.amounts, AMOUNTS)
+    np.testing.assert_array_equal(found.signal, SIGNAL)
+
+
+def test_columns_that_are_no_substances_are_said(tmp_path):
+    rows(PLAIN, sample=NAMES, T=np.arange(8) / 2).to_csv(tmp_path / "a.csv", index=False)
+    assert "columns T" in known_sheet(spectra_parameters(tmp_path / "a.csv")).understood.skipped
+
+
+def test_the_order_of_substances_is_not_that_of_a_folder(tmp_path):
+    data = xarray.Dataset({"absorbance": (("sample", "wavelength"), SIGNAL)})
+    data = data.assign_coords(sample=NAMES, wavelength=("wavelength", AXIS, {"units": "nm"}))
+    names = [f"y_{letter}" for letter in "hgfedcba"]
+    data = data.assign(dict.fromkeys(names, ("sample", AMOUNTS[:, 0])))
+    data.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    assert read_measured(spectra_parameters(tmp_path / "a.zarr")).substances == tuple("abcdefgh")
 
 
 def test_one_of_several_is_a_series_and_all_are_spectra(tmp_path):

@@ -116,10 +116,10 @@ def test_what_cannot_be_measured_is_refused(changes, message):
 
 
 def test_the_more_gold_aggregates_the_farther_and_the_wider_is_its_band():
-    levels, axis = np.array([[0.0], [5.0], [12.5], [25.0]]), np.arange(-400.0, 1700.0)
-    dispersed, *found = plasmon(levels[:, 0], axis)
+    levels, axis = np.array([0.0, 5.0, 12.5, 25.0]), np.arange(-400.0, 1700.0)
+    dispersed, *found = plasmon(levels, axis)
     # At most 70% of the gold aggregate, at half coverage; the rest is as without analyte.
-    bands = found - (1 - 0.7 * aggregation(levels[1:])) * dispersed
+    bands = found - (1 - 0.7 * aggregation(levels[1:]))[:, None] * dispersed
     shares = bands / bands.sum(axis=1, keepdims=True)
     centres = shares @ axis
     widths = np.sqrt(np.sum(shares * (axis - centres[:, None]) ** 2, axis=1))

@@ -13,13 +13,14 @@ import codecs
 import csv
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import marked_number
-from geonode.reading.layouts.table_place import FIRST_ROWS, Place, grid_of
+from geonode.reading.layouts.table_place import FIRST_ROWS, Place, grid_of, trimmed
 from geonode.reading.refusals import require_at_most
 from geonode.reading.sheet import (
     LONGEST_NAME,
@@ -86,7 +87,20 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Cells:
     remarks = _rows_of_lines(
         [(number, line.lstrip("# \t")) for number, line in comments], delimiter
     )
-    return grid_of(rows, place, decimal, about, even=True, comments=remarks, mark=delimiter)
+    grid = grid_of(rows, place, decimal, about, even=True, comments=remarks, mark=delimiter)
+    return replace(grid, understood=grid.understood.also(notes=_commented(remarks, grid)))
+
+
+def _commented(comments: list[Row], grid: Cells) -> tuple[str, ...]:
+    """A note on comments that look like rows of a table below its header."""
+    below = [(number, trimmed(cells)) for number, cells in comments if number > grid.header_row]
+    marked = [
+        str(number)
+        for number, cells in below
+        if len(cells) == len(grid.header) and to_number(cells[-1], None) is not None
+    ]
+    note = f"rows {', '.join(marked[:10])} are left out as comments, as they begin with #"
+    return (f"{note}: if they are part of the table, remove the mark",) if marked else ()
 
 
 def _joined(texts: list[str]) -> Numbered:

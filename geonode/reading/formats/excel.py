@@ -230,7 +230,8 @@ def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Cells:
     notes = tuple(f"hidden in the sheet, and read: {hidden}" for hidden in marks.hidden)
     understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=beside, notes=notes)
     grid = grid_of(rows, Place.of(rows, "\t", of_names=of_names), ".", understood)
-    lost = [marks.not_computed[row] for row in grid.row_numbers if row in marks.not_computed]
+    inside = (*grid.understood.header_rows, *grid.row_numbers)
+    lost = [marks.not_computed[row] for row in inside if row in marks.not_computed]
     if lost:
         raise SpectraError(
             f"found a formula in {lost[0]} whose value was never saved, expected a number; open "
@@ -309,6 +310,10 @@ def with_units(grid: Cells, units: Units) -> Cells:
             unit.lower() in UNITS and not re.fullmatch(CONCENTRATION_UNIT, unit)
             for unit in found.values()
         )
+        # Spectra are shown in no unit of concentrations but per cent.
+        of_amounts = means is None and all(
+            "%" not in unit and re.fullmatch(CONCENTRATION_UNIT, unit) for unit in found.values()
+        )
         if means == "axis" or (at == 0 and of_axis):
             unit, known = _one_unit(found), axis_header(name)[1]
             if known == "1" and not is_number:
@@ -318,7 +323,7 @@ def with_units(grid: Cells, units: Units) -> Cells:
                     f"found {name[:40]!r} above numbers that are shown in {unit[:40]}, expected "
                     "one unit"
                 )
-        elif means == "concentration" or at == 0:
+        elif means == "concentration" or at == 0 or (of_amounts and not is_number):
             for row, cells in rows:
                 cells[at] = _with_unit(cells[at], found.get((row, at)))
         elif means is None:

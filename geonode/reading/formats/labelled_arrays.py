@@ -124,7 +124,7 @@ def sheet_of_arrays(data: Any, kind: str) -> Sheet:
     names, spectra, samples = [], [], []
     labels = data[of_names].values.tolist()
     for sample, (label, scans) in enumerate(zip(labels, numbers, strict=True)):
-        text = shortest(float(label)) if isinstance(label, int | float) else str(label)
+        text = _text_of_label(label)
         measured = scans[~np.isnan(scans).all(axis=1)] if replicates else [scans]
         for scan, spectrum in enumerate(measured, start=1):
             names.append(text if scan == 1 else f"{text}__r{scan}")
@@ -147,16 +147,19 @@ def sheet_of_arrays(data: Any, kind: str) -> Sheet:
         of_samples=not is_concentration,
         concentration_unit=None if concentration_unit == "1" else concentration_unit,
         signal=signal if signal_unit == "1" else f"{signal} ({signal_unit})",
-        amounts=() if is_concentration else _amounts_beside(data, of_names, samples, roles),
+        amounts=() if is_concentration else _amounts_beside(data, of_names, samples, roles, kind),
     )
 
 
 def _amounts_beside(
-    data: Any, of_names: Any, samples: list[int], roles: dict[str, Role | None]
+    data: Any, of_names: Any, samples: list[int], roles: dict[str, Role | None], kind: str
 ) -> tuple[Labels, ...]:
     """Amounts of the samples of spectra, one of each substance."""
     found = []
-    for name, variable in data.variables.items():
+    # The arrays of a Zarr store are in no order.
+    names = sorted(data.variables, key=str) if kind == "Zarr" else data.variables
+    for name in names:
+        variable = data.variables[name]
         others = [dim for dim in variable.dims if dim != of_names]
         means, is_about = _role(data, name), role(str(name)) == "about"  # such as a humidity in %
         is_amount = (means == "concentration" and not is_about) or is_marked_amount(str(name))
@@ -166,7 +169,7 @@ def _amounts_beside(
             continue
         require_at_most(MOST_COLUMNS, variable.size, "amounts")
         values = np.asarray(variable.transpose(of_names, ...).values, np.float64)
-        labels = [str(one) for one in data[others[0]].values] if others else [str(name)]
+        labels = [*map(_text_of_label, data[others[0]].values.tolist())] if others else [str(name)]
         unit, places = _unit_of_array(variable), [f"{name}, {of_names} {at + 1}" for at in samples]
         for label, amounts in zip(labels, values.reshape(len(values), -1).T, strict=True):
             cells = [shortest(float(amounts[sample])) for sample in samples]
@@ -176,7 +179,14 @@ def _amounts_beside(
 
 def _unit_of_array(array: Any) -> str:
     """Unit of an array, "1" where it has none."""
-    return str(array.attrs.get("units") or "1")
+    return str(array.attrs.get("units") or "1").strip()
+
+
+def _text_of_label(label: Any) -> str:
+    """Text of a number, a text or, of arrays of characters, bytes that end in blanks."""
+    if isinstance(label, int | float):
+        return shortest(float(label))
+    return (label.decode(errors="replace") if isinstance(label, bytes) else str(label)).strip()
 
 
 def _role(data: Any, dim: Any) -> Role | None:

@@ -201,6 +201,12 @@ class OneColumn:
         axis, unit = axis_of(
             grid.column(0), [f"{row}, column {grid.header[0]!r}" for row in rows], unit
         )
+        is_axis = np.all(values == axis[:, None], axis=0)
+        if len(names) > 1 and len(names) % 2 and all(is_axis[1::2]) and not is_axis[0]:
+            raise SpectraError(
+                f"{places[1]}: found the axis again as {names[1][:40]!r}, and above every second "
+                "column, expected spectra; call these and the first wavelength_nm"
+            )
         return named_spectra(
             [Labels("sample" if amounts else of_columns, names, places), *amounts],
             asked,
@@ -311,7 +317,7 @@ def _concentrations(rows: list[_Heading]) -> _Heading | None:
     raise SpectraError(
         f"rows {levels[0].number} and {levels[1].number}: found two rows that may be the "
         f"concentrations, {first} and {others[0]}; call one of them concentration in its first "
-        "cell, or remove the other"
+        f"cell, or remove the other; of several substances, {SECOND_TABLE}"
     )
 
 

@@ -1,9 +1,17 @@
 """One row a value: columns of amounts or of the sample, of the wavelength, and of the value."""
 
+from collections import Counter
+
 import numpy as np
 
 from geonode.errors import SpectraError
-from geonode.reading.amounts import Asked, column_labels, named_spectra, with_unit_column
+from geonode.reading.amounts import (
+    Asked,
+    column_labels,
+    named_spectra,
+    unit_column,
+    with_unit_column,
+)
 from geonode.reading.headers import (
     Role,
     axis_header,
@@ -33,7 +41,11 @@ class OneRowAValue:
         elif "concentration" in roles:
             # A level in a wide header has its number; a column of levels has none.
             numbers = [name for name in header if level(name) or labelled_level(name)]
-            why_not = f"the header {numbers[0][:40]!r} is a level" if numbers else ""
+            # Beside samples at wavelengths that all repeat themselves it is a name, as Red 40 is.
+            repeats = Counter(grid.column(roles.index("axis"))).values()
+            is_named = "other" in roles and min(repeats, default=0) > 1
+            is_wide = numbers and not is_named
+            why_not = f"the header {numbers[0][:40]!r} is a level" if is_wide else ""
         elif "other" not in roles and not any(map(is_marked_amount, header)):
             why_not = "no column names the samples"
         elif len({*(axis := grid.column(roles.index("axis")))}) == len(axis):
@@ -66,10 +78,10 @@ class OneRowAValue:
         of_series = asked.series and bool(amounts)  # samples of the same amounts are scans of them
         keys = [*(amounts if of_series or not sample else ()), *sample, *replicate]
         labels = {at: column_labels(grid, at) for at in {*keys, *sample, *amounts}}
-        units = [at for at, name in enumerate(header) if name.lower() in ("unit", "units")]
-        for at in amounts * bool(units):
-            texts = with_unit_column(labels[at].cells, grid.column(units[0]))
-            labels[at] = labels[at]._replace(cells=texts)
+        for at in amounts:
+            if (of_units := unit_column(header, at)) is not None:
+                texts = with_unit_column(labels[at].cells, grid.column(of_units))
+                labels[at] = labels[at]._replace(cells=texts)
         of_level = {cell: level(cell) or cell for at in keys for cell in {*labels[at].cells}}
         each = list(zip(*([of_level[c] for c in labels[at].cells] for at in keys), strict=True))
         spectrum_of: dict[object, int] = {}

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import UNITS, level, role, with_point
+from geonode.reading.headers import CONCENTRATION_UNIT, UNITS, level, role, with_point
 from geonode.reading.sheet import Cells, Decimal, Row, Understood, is_word, to_number
 
 Kind = Literal["data", "paired", "lone", "named", "number", "text", "blank"]
@@ -55,7 +55,8 @@ class Place(NamedTuple):
         rows = rows[filled[0] : filled[-1] + 1] if filled else []
         if of_names:
             top, end = _ends_of_names(rows)
-            return cls(list(rows[top : top + 1]), list(rows[top + 1 : end]), True)
+            header, start = _with_units(rows, top)
+            return cls(header, list(rows[start:end]), True)
         found = _ends_of([_kind_of_row(cells, mark) for _, cells in rows])
         if found is None:
             return cls(list(rows[:1]), list(rows[1:]), False)
@@ -79,6 +80,20 @@ def _ends_of_names(rows: Sequence[Row]) -> tuple[int, int]:
     top = [*called[::-1], *near, *words, 0][0]
     end = next((at for at in range(last, len(rows)) if not rows[at][1]), len(rows))
     return top, end
+
+
+def _with_units(rows: Sequence[Row], top: int) -> tuple[list[Row], int]:
+    """The header of names and amounts, with units of a row of their own, and its end."""
+    for at in (top, top + 1):
+        names = rows[at - 1][1] if 0 < at < len(rows) else []
+        units = [cell.strip("()[]") for cell in rows[at][1]] if names else []
+        are_units = all(re.fullmatch(CONCENTRATION_UNIT, unit) for unit in units if unit)
+        if any(units) and are_units and len(names) == len(units) and all(names):
+            each = zip(names, units, strict=True)
+            return [
+                (rows[at][0], [f"{one} ({unit})" if unit else one for one, unit in each])
+            ], at + 1
+    return list(rows[top : top + 1]), top + 1
 
 
 def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:

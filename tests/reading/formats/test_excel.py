@@ -65,6 +65,7 @@ def test_numbers_are_read_to_the_last_bit_and_units_in_the_header(book):
         ([changed(2, 3, "0,3")], "row 3, column '20.*': found '0,3', expected a number with a dec"),
         ([changed(2, 3, True)], "row 3, column '20.*': found 'True'"),
         ([changed(2, 3, "=1+1")], "found a formula in D3 whose value was never saved"),
+        ([changed(0, 3, "=10")], "found a formula in D1 whose value was never saved"),
         ([changed(2, 3, datetime.date(2024, 1, 5))], "row 3, column '20.*': found '2024-01-05"),
         ([changed(2, 3, None)], "row 3, column '20.*': found an empty or NaN cell"),
         ([[*CELLS[:2], [], *CELLS[2:]]], "row 3: found a blank row above data"),

@@ -74,6 +74,14 @@ def test_samples_have_names_and_no_levels(store):
     assert_refused("sample 1: found '1' as name of a sample", read_table, store(data))
 
 
+@pytest.mark.parametrize("names", [list("abcd"), np.array([b"a", b"b ", b"c", b"d"])])
+def test_names_may_be_arrays_of_characters(store, names):
+    data = dataset().rename(concentration="sample").assign_coords(sample=names)
+    data["wavelength"].attrs["units"] = "nm "
+    found = read_spectra(store(data))
+    assert (found.names, found.axis_unit) == ([*"abcd"], "nm")
+
+
 def at(**coordinates):
     return dataset().assign_coords(**coordinates)
 
