@@ -26,7 +26,7 @@ NAMES = [f"s{at}" for at in range(8)]
 def rows(headers=("y_Cu (ppm)", "y_Zn (ppm)"), **beside):
     """Samples in rows, with further columns before their amounts."""
     table = pd.DataFrame(np.c_[AMOUNTS, SIGNAL], columns=[*headers, *map(str, AXIS)])
-    return pd.concat([pd.DataFrame(beside), table], axis=1)
+    return pd.concat([pd.DataFrame(beside, table.index), table], axis=1)
 
 
 def long(*columns, headers=("y_Cu (ppm)", "y_Zn (ppm)")):
