@@ -19,14 +19,14 @@ def along(levels, response):
     return np.linspace(0, 1, levels), np.outer(response(np.linspace(0, 1, levels)), BAND)
 
 
-@pytest.mark.parametrize("levels", [4, 5, 6, 8, 12])
+@pytest.mark.parametrize("levels", [4, 6, 12])
 def test_few_series_of_noise_are_more_than_chance(levels):
     random, known = np.random.default_rng(levels), np.linspace(0, 1, levels)
     wrong = sum(not Chance.of(known, noise(levels, random)).is_likely for _ in range(100))
     assert wrong <= 11  # binomial of 100 and .05: 1% more
 
 
-@pytest.mark.parametrize("levels", [5, 6, 8, 12])
+@pytest.mark.parametrize("levels", [5, 12])
 @pytest.mark.parametrize("response", [lambda c: c, lambda c: c / (c + 0.2)])
 def test_a_response_that_rises_is_seen_in_the_order(levels, response):
     known, spectra = along(levels, response)
@@ -97,13 +97,13 @@ def test_thousands_of_samples_are_thinned_evenly():
 # several substances
 
 
-@pytest.mark.parametrize(("samples", "substances"), [(6, 2), (8, 3), (14, 6)])
+@pytest.mark.parametrize(("samples", "substances"), [(6, 2), (14, 6)])
 def test_few_substances_of_noise_are_more_than_chance(samples, substances):
     random, wrong = np.random.default_rng(samples), 0
-    for _ in range(240 // substances):
+    for _ in range(120 // substances):
         known = random.random((samples, substances))
         wrong += sum(not one.is_likely for one in Chance.of_each(known, noise(samples, random)))
-    assert wrong <= 21  # binomial of 240 and .05: 0.5% more
+    assert wrong <= 12  # binomial of 120 and .05: 0.7% more
 
 
 def test_a_weak_substance_is_seen_beside_a_strong_one():

@@ -29,6 +29,13 @@ def fit(report=silent):
     return SpectralModel.fit(SERIES, parameters_of(), cpu(), report)
 
 
+@pytest.fixture(scope="module")
+def model():
+    """What is learned, by a store that the tests do not look at."""
+    fitted = fit()
+    return fitted.learned, fitted.blend
+
+
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     """A store that no other test uses."""
@@ -72,20 +79,18 @@ def test_key_is_of_all_that_decides(monkeypatch):
     assert len(set(keys)) == len(keys)
 
 
-def test_damaged_entry_is_learned_again(own, caplog):
-    first = fit()
+def test_damaged_entry_is_learned_again(own, model, caplog):
+    fit()
     (entry,) = own.entries()
     flip(entry / DECODERS_FILE)
     again = fit()
     assert "learned again" in caplog.text
-    assert torch.equal(again.learned.network.weights[0], first.learned.network.weights[0])
+    assert torch.equal(again.learned.network.weights[0], model[0].network.weights[0])
     assert own.read(entry.name) is not None
 
 
-def test_the_entry_not_used_for_longest_goes(own, monkeypatch):
+def test_the_entry_not_used_for_longest_goes(own, model, monkeypatch):
     keys = ["a" * 64, "b" * 64, "c" * 64]
-    fitted = fit()
-    model = fitted.learned, fitted.blend
     own.write(keys[0], *model)
     own.write(keys[1], *model)
     for age, key in enumerate(keys[1::-1]):  # the second is older than the first
@@ -96,14 +101,13 @@ def test_the_entry_not_used_for_longest_goes(own, monkeypatch):
     assert [entry.name for entry in own.entries()] == [keys[1], keys[2]]
 
 
-def test_nothing_but_entries_is_removed(own, monkeypatch):
+def test_nothing_but_entries_is_removed(own, model, monkeypatch):
     monkeypatch.setattr(model_store, "LARGEST_BYTES", 1)
     places = ["data/x", "a.txt", "0123/x"]
     for place in places:
         (own.folder / place).parent.mkdir(parents=True, exist_ok=True)
         (own.folder / place).write_text(place)
-    fitted = fit()
-    own.write("3" * 64, fitted.learned, fitted.blend)  # which is itself too large for such a store
+    own.write("3" * 64, *model)  # which is itself too large for such a store
     assert own.entries() == {}
     assert [(own.folder / place).read_text() for place in places] == places
 
