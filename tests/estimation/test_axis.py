@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -6,22 +7,17 @@ import pytest
 
 from geonode.errors import SpectraError
 from geonode.estimation.axis import require_axis, shifts
-from geonode.spectra.chart import Chart
 from geonode.spectra.common_axis import interpolated
-from geonode.spectra.series import Series
 from geonode.spectra.table import Spectra
 from tests.estimation.trained import spectra_at
-from tests.factory import LABELS
+from tests.factory import LABELS, series_of
 
 AXIS = np.arange(400.0, 701.0, 2.0)
 
 
 def series(axis=AXIS, unit="nm"):
-    levels = np.arange(5.0)
-    chart = Chart.of("linear", None, levels)
-    return Series.of_levels(
-        levels, axis, np.zeros((5, len(axis))), chart, LABELS | {"axis_unit": unit}
-    )
+    found = series_of(np.arange(5.0), np.zeros((5, len(axis))), axis)
+    return replace(found, labels=LABELS | {"axis_unit": unit})
 
 
 def spectra(axis, unit="nm", name="wavelength"):
@@ -64,11 +60,11 @@ def test_what_does_not_cover_is_refused_and_the_missing_range_named(low, high, m
         require_axis(series(), spectra(np.linspace(low, high, 101)))
 
 
-@pytest.mark.parametrize(("own", "other"), [("nm", "1"), ("1", "nm"), ("1", "1")])
-def test_an_unknown_unit_contradicts_none(own, other):
-    require_axis(series(unit=own), spectra(AXIS, other))
-    with pytest.raises(SpectraError, match="is missing"):
-        require_axis(series(unit=own), spectra(AXIS + 50, other))
+def test_an_unknown_unit_contradicts_none():
+    for own, other in (("nm", "1"), ("1", "nm"), ("1", "1")):
+        require_axis(series(unit=own), spectra(AXIS, other))
+        with pytest.raises(SpectraError, match="is missing"):
+            require_axis(series(unit=own), spectra(AXIS + 50, other))
 
 
 def without(axis, low, high):
@@ -91,16 +87,15 @@ def test_a_gap_where_the_model_has_wavelengths_is_refused():
             require_axis(series(of_model), spectra(without(axis, low, high)))
 
 
-@pytest.mark.parametrize(
-    ("name", "unit"),
-    [
-        *[("wavelength", unit) for unit in ("cm-1", "um")],
-        *[(f"wavelength ({unit})", "1") for unit in ("angstrom", "Å", "pm", "m", "THz")],
-        *[("wavelength_A", "1"), ("wavelength [A]", "1"), ("Wavelength / pm", "1")],
-        *[("frequency", "1"), ("Raman shift", "1"), ("photon_energy", "1"), ("wavenumber", "1")],
-        *[("axis", "angstroms"), ("axis", "THz")],
-    ],
-)
+ANOTHER = [
+    *[("wavelength", "cm-1"), ("wavelength_A", "1"), ("wavelength [A]", "1")],
+    *[(f"wavelength ({unit})", "1") for unit in ("angstrom", "Å", "m", "THz")],
+    *[("frequency", "1"), ("Raman shift", "1"), ("photon_energy", "1"), ("wavenumber", "1")],
+    *[("Wavelength / pm", "1"), ("axis", "angstroms")],
+]
+
+
+@pytest.mark.parametrize(("name", "unit"), ANOTHER)
 def test_an_axis_of_another_quantity_or_unit_is_refused(name, unit):
     with pytest.raises(SpectraError, match=r"axis: found a .*, expected nm as in the model; conv"):
         require_axis(series(), spectra(AXIS, unit, name))
