@@ -38,13 +38,6 @@ def test_compositions_with_one_amount_in_common_are_left_out_one_by_one():
     np.testing.assert_allclose(left_out, LEVELS, atol=0.06)
 
 
-def test_what_is_given_is_taken():
-    spectra = LEVELS[:, None] * band(0.3) + scatter(len(LEVELS), 0.01)
-    days = np.tile(["a", "b", "c"], 5)
-    found = required_groups(spectra, LEVELS, days, "auto")
-    np.testing.assert_array_equal(found, np.tile([0, 1, 2], 5))
-
-
 @pytest.mark.parametrize("count", [3, 8, 60])
 def test_many_levels_and_three_preprocessed_or_not_are_calibrated(count):
     levels = np.arange(float(count))

@@ -44,15 +44,6 @@ def test_few_errors_have_the_law_of_its_definition():
     np.testing.assert_allclose(found.intervals(at, none), [[4 - half, 4 + half]], rtol=1e-6)
 
 
-def test_errors_that_grow_with_concentration_have_intervals_that_do():
-    concentrations = np.geomspace(1e-3, 1, 200)
-    signs = np.where(ALONE % 2, 1, -1)
-    found = law(concentrations, 0.03 * concentrations * signs)
-    at = np.array([0.01, 0.1, 0.5])
-    half = np.diff(found.intervals(at, np.zeros(3)))[:, 0] / 2
-    np.testing.assert_allclose(half / at, 0.03 * 1.653, rtol=0.1)
-
-
 LAW = ErrorLaw(inside=(1.0, 0.0), beyond=(16.0, 0.0), low=10.0, high=50.0, freedom=1000)
 """Half widths 1.65 between the levels and, with `WIDER_BEYOND` 1.15, 7.57 beyond them."""
 

@@ -68,6 +68,11 @@ def test_an_absorber_that_varies_by_itself_costs_one_component_more(name):
     assert np.abs(alone - LEVELS).max() > 1
 
 
+def left_out_errors(model, levels, spectra):
+    estimates = cross_val_predict(model, spectra, levels, cv=LeaveOneOut())
+    return np.sum((estimates - levels) ** 2)
+
+
 def slowly(name, levels, spectra):
     """The calibrations of components, read off: every number in turn, on the spectra themselves."""
     models = [
@@ -76,10 +81,7 @@ def slowly(name, levels, spectra):
         else make_pipeline(PCA(count), LinearRegression())
         for count in range(1, 1 + min(len(levels) - 2, spectra.shape[1], 10))
     ]
-    errors = [
-        np.sum((cross_val_predict(model, spectra, levels, cv=LeaveOneOut()) - levels) ** 2)
-        for model in models
-    ]
+    errors = [left_out_errors(model, levels, spectra) for model in models]
     return models[int(np.argmin(errors))].fit(spectra, levels)
 
 
@@ -95,27 +97,16 @@ def test_components_are_chosen_as_by_trying_each_on_the_spectra(name, levels, wa
         assert fit(name, concentrations, spectra).option + 1 == model.n_components
 
 
-@pytest.mark.parametrize("levels", [3, 4, 9])
+@pytest.mark.parametrize("levels", [3, 9])
 def test_the_wavelength_is_chosen_as_by_trying_each(levels):
     concentrations, spectra = noisy(levels, 30)
-    unknown = noisy(3, 30, 7)[1]
-    errors = [
-        sum(
-            (
-                np.polyval(np.polyfit(signal[others], concentrations[others], 1), signal[fold])
-                - concentrations[fold]
-            )
-            ** 2
-            for fold in range(levels)
-            for others in [np.arange(levels) != fold]
-        )
-        for signal in spectra.T
-    ]
+    unknown, line = noisy(3, 30, 7)[1], LinearRegression()
+    errors = [left_out_errors(line, concentrations, one[:, None]) for one in spectra.T]
     best = int(np.argmin(errors))
-    assert fit("single_wavelength", concentrations, spectra).option == best
-    expected = np.polyval(np.polyfit(spectra[:, best], concentrations, 1), unknown[:, best])
-    estimates = fit("single_wavelength", concentrations, spectra).estimates(unknown)
-    np.testing.assert_allclose(estimates, expected, rtol=1e-9)
+    found = fit("single_wavelength", concentrations, spectra)
+    assert found.option == best
+    expected = line.fit(spectra[:, [best]], concentrations).predict(unknown[:, [best]])
+    np.testing.assert_allclose(found.estimates(unknown), expected, rtol=1e-9)
 
 
 # what is left out
@@ -168,11 +159,6 @@ def test_leverages_are_those_of_least_squares():
         if name != "quadratic":
             line = np.polynomial.Polynomial.fit(levels, spectra[:, place], 1, w=np.sqrt(weights))
             np.testing.assert_allclose(line(at), spectra[:, place], rtol=1e-9)
-    model = PLSRegression(3, scale=False).fit(spectra, levels)
-    scores = np.column_stack([np.ones(9), model.x_scores_])
-    components = fit("pls", levels, spectra)
-    expected = np.diag(scores @ np.linalg.pinv(scores))
-    np.testing.assert_allclose(components.fit.leverages(spectra)[:, 2], expected, rtol=1e-6)
 
 
 def test_a_blank_has_the_weight_of_the_lowest_positive_level():

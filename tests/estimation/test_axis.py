@@ -47,17 +47,11 @@ def test_nothing_overshoots():
     assert (found.min(), found.max()) == (0, 1)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "missing"),
-    [
-        (450, 700, "400 to 450 nm is missing"),
-        (450, 650, "400 to 450 and 650 to 700 nm is missing"),
-        (100, 300, "400 to 700 nm is missing"),
-    ],
-)
-def test_what_does_not_cover_is_refused_and_the_missing_range_named(low, high, missing):
-    with pytest.raises(SpectraError, match=f"found {low} to {high} nm.*; {missing}"):
-        require_axis(series(), spectra(np.linspace(low, high, 101)))
+def test_what_does_not_cover_is_refused_and_the_missing_range_named():
+    with pytest.raises(SpectraError, match=r"found 450 to 650 .*; 400 to 450 and 650 to 700 nm is"):
+        require_axis(series(), spectra(np.linspace(450, 650, 101)))
+    with pytest.raises(SpectraError, match=r"found 100 to 300 nm.*; 400 to 700 nm is missing"):
+        require_axis(series(), spectra(np.linspace(100, 300, 101)))
 
 
 def test_an_unknown_unit_contradicts_none():
@@ -99,11 +93,6 @@ ANOTHER = [
 def test_an_axis_of_another_quantity_or_unit_is_refused(name, unit):
     with pytest.raises(SpectraError, match=r"axis: found a .*, expected nm as in the model; conv"):
         require_axis(series(), spectra(AXIS, unit, name))
-
-
-def test_an_axis_that_says_nothing_else_is_taken():
-    for name in ("wavelength", "Wavelength", "lambda", "x", "axis", "pixel", "nm"):
-        assert require_axis(series(), spectra(AXIS, "1", name)) is None
 
 
 def test_waves_in_a_centimetre_have_two_names():

@@ -62,17 +62,6 @@ def test_an_ambiguous_spectrum_has_both_modes_and_a_disconnected_set(curve):
     assert found.fits.all()
 
 
-def test_summaries_are_those_of_the_estimates(curve):
-    spectra = bent(np.random.default_rng(3).uniform(-5, 65, 50)) + noise(50, 0.02, 3)
-    found, expected = Law(curve).summaries(spectra), estimate(curve, spectra)
-    for name in ("mode", "p_value", "disconnected"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-    ends = [(intervals[0][0], intervals[-1][1]) for intervals in expected.sets]
-    np.testing.assert_array_equal(np.stack([found.low, found.high], axis=1), ends)
-    assert found.disconnected.any()
-    assert not found.disconnected.all()
-
-
 def test_a_batch_too_large_for_the_memory_of_a_device_is_halved(curve, monkeypatch):
     whole, sizes = Law.posteriors, []
 
@@ -153,7 +142,7 @@ def test_a_p_value_combines_the_distance_and_the_novelty_by_fishers_method():
     np.testing.assert_allclose(estimate(curve, spectra).p_value, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("freedom", "rows"), [(1.0, 2), (5.5, 3), (37.7, 200), (601.0, 50)])
+@pytest.mark.parametrize(("freedom", "rows"), [(1.0, 2), (5.5, 50), (37.7, 200), (601.0, 3)])
 def test_the_tail_of_the_novelty_is_that_of_f_by_many_digits(curve, freedom, rows):
     """SciPy's fdtrc is off by a fifth for 37.7 and 7540 degrees of freedom and F = 43.7."""
     ratios = np.concatenate([[0.0, 1.0], np.geomspace(1e-9, 1e9, 40), np.geomspace(0.1, 200, 40)])

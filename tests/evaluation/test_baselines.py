@@ -52,12 +52,6 @@ def measured_series(measured_data):
     return levels, spectra
 
 
-@pytest.mark.parametrize("name", ["linear", "pchip", "natural_cubic", "nearest"])
-def test_training_spectra_are_reproduced(name, spectra):
-    predicted = ON_GIVEN_CHART[name](POSITIONS, spectra, POSITIONS)
-    np.testing.assert_allclose(predicted, spectra, atol=1e-14)
-
-
 def test_scale_and_offset_of_the_signal_do_not_matter(spectra):
     predicted = predict(linear_chart(LEVELS), LEVELS, spectra, 12.0)
     scaled = predict(linear_chart(LEVELS), LEVELS, 1e4 * spectra - 7.0, 12.0)

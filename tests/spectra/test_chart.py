@@ -109,9 +109,5 @@ def test_beyond_what_is_known_a_chart_goes_on_as_it_is_at_the_end(kappa):
         slopes = np.diff(chart.position(part)) / np.diff(part)
         near = np.diff(chart.position(np.array([end, end + towards])))[0] / towards
         np.testing.assert_allclose(slopes, near, rtol=1e-5)
-
-
-@pytest.mark.parametrize("kappa", [0.0, 7.0, np.inf])
-def test_a_chart_that_is_known_in_part_is_inverted(kappa):
-    chart, c = Chart(kappa, 0.0, 60.0, (10.0, 40.0)), np.linspace(0, 60, 31)
-    np.testing.assert_allclose(chart.concentration(chart.position(c)), c, atol=1e-12)
+    every = np.linspace(0, 60, 31)
+    np.testing.assert_allclose(chart.concentration(chart.position(every)), every, atol=1e-12)

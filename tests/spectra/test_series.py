@@ -38,9 +38,15 @@ def written(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("counts", [(1, 1, 1, 1), (1, 3, 1, 2)])
-@pytest.mark.parametrize("kind", [("linear", None), ("log", None), ("asinh", 0.1 + 0.2)])
-def test_a_written_series_reads_back_to_the_last_bit(written, counts, kind):
+@pytest.mark.parametrize(
+    ("kind", "counts"),
+    [
+        (("linear", None), (1, 1, 1, 1)),
+        (("log", None), (1, 3, 1, 2)),
+        (("asinh", 0.1 + 0.2), (1, 3, 1, 2)),
+    ],
+)
+def test_a_written_series_reads_back_to_the_last_bit(written, kind, counts):
     # The kappa of a linear chart may be infinite, which JSON has no number for.
     made, chart, path = written(chart=kind, replicates=counts, first=0.7)
     series = read_series(path)
