@@ -57,17 +57,6 @@ def test_exactly_linear_series_are_recovered(name, count):
     np.testing.assert_allclose(estimates, levels, atol=1e-9 * levels[-1])
 
 
-@of_components
-def test_an_absorber_that_varies_by_itself_costs_one_component_more(name):
-    """Of two absorbers that overlap everywhere no wavelength tells the one from the other."""
-    amount = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0])
-    series = series_of(LEVELS, 0.1 + np.outer(LEVELS, BAND) + 10 * np.outer(amount, OTHER))
-    estimates = estimate_left_out_by(name, series)
-    np.testing.assert_allclose(estimates, LEVELS, atol=1e-7)
-    alone = estimate_left_out_by("single_wavelength", series)
-    assert np.abs(alone - LEVELS).max() > 1
-
-
 def left_out_errors(model, levels, spectra):
     estimates = cross_val_predict(model, spectra, levels, cv=LeaveOneOut())
     return np.sum((estimates - levels) ** 2)

@@ -119,15 +119,6 @@ def test_the_estimate_is_between_the_levels_unless_that_is_unlikely():
     assert between[0] != between[-1]
 
 
-def test_foreign_spectra_fit_nowhere_and_those_of_the_curve_do():
-    curve = curve_by(straight, ROWS)
-    own = straight(np.linspace(5, 55, 11)) + noise(11, 0.002, 2)
-    assert estimate(curve, own).fits.all()
-    foreign = 0.2 + np.exp(-((W - 0.9) ** 2) / 0.01)
-    strange = np.stack([foreign, straight(np.array([60.0]))[0] * 20])
-    assert not estimate(curve, strange).fits.any()
-
-
 def test_a_p_value_combines_the_distance_and_the_novelty_by_fishers_method():
     curve = curve_by(straight, ROWS)  # of 6 levels, with a novelty of 1e-4, 5 degrees of freedom
     spectra = straight(np.array([20.0, 41.0])) + noise(2, 0.02, 7)

@@ -123,10 +123,8 @@ CASES = [
     # levels, the one to predict, coordinate of the spectra, coordinate of the logarithmic chart
     (POSITIVE, 12.0, np.log, np.log),
     (POSITIVE, 1.0, np.log, np.log),  # the lowest: the chart reaches down to it all the same
-    (POSITIVE, 300.0, np.sqrt, np.log),
     (POSITIVE, 40.0, np.copy, np.log),
     (LEVELS, 20.0, np.arcsinh, lambda levels: np.arcsinh(levels / 1.0)),
-    (LEVELS, 0.0, np.arcsinh, lambda levels: np.arcsinh(levels / 1.0)),
     (LEVELS, 2.0, np.copy, lambda levels: np.arcsinh(levels / 1.0)),  # gives kappa
     (NEGATIVE, 20.0, np.arcsinh, np.copy),
 ]

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -115,13 +114,6 @@ def test_posteriors_of_a_shape_together_are_those_of_each_series(folder, scored,
         for one in (together, scored[0])
     )
     pd.testing.assert_frame_equal(*tables, rtol=1e-9)
-
-
-def test_a_gpu_computes_posteriors_where_it_has_nothing_to_train():
-    device = resolve("cpu", tiny().precision)
-    for preset, expected in (("fast", {"cuda"}), ("standard", set())):
-        found = (Panel(tiny(preset=preset), replace(device, kind=kind)) for kind in KINDS)
-        assert {one.device.kind for one in found if one.batched} == expected
 
 
 def test_a_series_has_the_parameters_beside_its_file(folder):

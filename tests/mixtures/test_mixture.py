@@ -87,9 +87,7 @@ def test_linear_fits_are_the_mean_of_those_without_a_fold(fitted):
 
 
 def test_weights_and_verdict_follow_the_errors(fitted):
-    errors = np.stack([fitted.rmsep[key] for key in NAMES])
-    np.testing.assert_allclose(fitted.weights.sum(axis=0), 1)
-    errors *= CANDIDATE_HANDICAPS[:, None]
+    errors = np.stack([fitted.rmsep[key] for key in NAMES]) * CANDIDATE_HANDICAPS[:, None]
     expected = errors**-POWER / np.sum(errors**-POWER, axis=0)
     np.testing.assert_allclose(fitted.weights, expected, rtol=1e-3)
     assert fitted.verdict == tuple([*NAMES][place] for place in errors.argmin(axis=0))
@@ -112,6 +110,7 @@ def test_other_methods_are_chosen_where_much_else_varies():
     varied = random.normal(size=(40, 8)) @ matter
     found = MixtureCalibration.of(beer.spectra(known, noise=1e-3) + varied, known)
     assert "geonode" not in found.verdict
+    assert (found.rmsep["combined"] < 1.2 * found.rmsep["preprocessed_pls"]).all()
     # The covariance is that of both parts, and no sample weighs the methods that estimate it.
     signal = beer.spectra(UNKNOWN)
     ours, rest = np.diag(found.weights[0]), np.diag(1 - found.weights[0])
@@ -119,24 +118,12 @@ def test_other_methods_are_chosen_where_much_else_varies():
         found.forward.modes(signal).covariance, found.estimate(signal).covariance, strict=True
     ):
         np.testing.assert_allclose(whole, ours @ own @ ours + rest @ found.rest @ rest, rtol=1e-9)
-    every = np.stack([found.left_out[key] for key in NAMES])
-    folds = found.design.folds
+    every, folds = np.stack([found.left_out[key] for key in NAMES]), found.design.folds
     for fold in range(folds.max() + 1):
-        squares = (
-            np.sum((every - known)[:, folds != fold] ** 2, axis=1)
-            * CANDIDATE_HANDICAPS[:, None] ** 2
-        )
-        weights = squares ** (-POWER / 2)
+        sizes = np.linalg.norm((every - known)[:, folds != fold], axis=1)
+        weights = (sizes * CANDIDATE_HANDICAPS[:, None]) ** -POWER
         expected = np.einsum("mns,ms->ns", every[:, folds == fold], weights / weights.sum(axis=0))
         np.testing.assert_allclose(found.left_out["combined"][folds == fold], expected, rtol=1e-7)
-    assert (found.rmsep["combined"] < 1.2 * found.rmsep["preprocessed_pls"]).all()
-
-
-def test_spectra_that_tell_nothing_are_errors_as_large_as_the_range():
-    alike = np.ones_like(SIGNAL)
-    alike[:2] = 2.0
-    found = MixtureCalibration.of(alike, KNOWN)
-    assert (found.rmsep["combined"] > 0.2 * found.design.ranges).all()
 
 
 def test_one_substance_is_estimated_nearly_as_well_as_can_be():

@@ -21,16 +21,6 @@ def test_snv_has_mean_0_and_deviation_1():
     np.testing.assert_allclose(found, [[-1, 0, 1], [-1, 0, 1]], atol=1e-15)
 
 
-def test_multiplicative_scatter_correction_is_snv_but_for_the_correlation():
-    reference = SPECTRA.mean(axis=0)
-    snv = steps("snv").transform(AXIS, SPECTRA)
-    for spectrum, found in zip(SPECTRA, snv, strict=True):
-        slope, offset = np.polyfit(reference, spectrum, 1)
-        correlation = np.corrcoef(reference, spectrum)[0, 1]
-        expected = reference.mean() + reference.std(ddof=1) / correlation * found
-        np.testing.assert_allclose((spectrum - offset) / slope, expected, atol=1e-9)
-
-
 def test_derivatives_are_exact_on_polynomials_of_the_degree():
     polynomial = np.polynomial.Polynomial([0.3, -0.2, 0.05])
     found = steps(SAVGOL).transform(AXIS, polynomial(AXIS - 410)[None])
