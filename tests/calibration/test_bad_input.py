@@ -82,12 +82,10 @@ def test_sizes_of_which_powers_vanish_or_overflow_are_refused(factor, said):
         Calibration.fit(SPECTRA, LEVELS).estimate(SPECTRA * factor)
 
 
-@pytest.mark.parametrize(
-    ("spectra", "said"), [(np.zeros((6, 21)), "zero"), (SPECTRA[[1] * 6], "same")]
-)
-def test_nothing_is_proposed_without_a_response(spectra, said):
-    with pytest.raises(TrainingError, match=f"found spectra that are .*{said}"):
-        propose(LEVELS, spectra, 2)
+def test_nothing_is_proposed_without_a_response():
+    for spectra, said in ((np.zeros((6, 21)), "zero"), (SPECTRA[[1] * 6], "same")):
+        with pytest.raises(TrainingError, match=f"found spectra that are .*{said}"):
+            propose(LEVELS, spectra, 2)
 
 
 def test_over_decades_errors_are_shares_of_the_level_too():

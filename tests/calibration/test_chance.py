@@ -40,13 +40,12 @@ def test_the_exact_p_value_of_a_line():
     assert Chance.of(*along(6, lambda c: c)).p_value == pytest.approx(2 * 2 / 720 / 0.8)
 
 
-@pytest.mark.parametrize("levels", [4, 5, 6])
-def test_few_levels_that_turn_are_left_to_the_axis(levels):
-    known, spectra = along(levels, lambda c: np.sin(np.pi * c))
-    found = Chance.of(known, spectra + 0.1 * noise(levels, np.random.default_rng(0)))
-    assert found.test == chance.AXIS
-    assert not found.is_likely
-    assert "more levels" in found.sentence
+def test_few_levels_that_turn_are_left_to_the_axis():
+    for levels in (4, 5, 6):
+        known, spectra = along(levels, lambda c: np.sin(np.pi * c))
+        found = Chance.of(known, spectra + 0.1 * noise(levels, np.random.default_rng(0)))
+        assert (found.test, found.is_likely) == (chance.AXIS, False)
+        assert "more levels" in found.sentence
 
 
 def test_smooth_spectra_in_no_order_could_be_chance():

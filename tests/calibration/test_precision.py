@@ -20,22 +20,19 @@ CONSTANT = PrecisionProfile(NODES, np.full(101, 0.45), 10 / 0.45)
 """That of a line with white noise."""
 
 
-def test_the_working_range_of_a_line_with_white_noise():
+def test_a_line_with_white_noise_has_one_error_and_a_working_range():
     assert CONSTANT.working_range() == pytest.approx((0.45 / 0.2, 10))
     assert CONSTANT.working_range(0.1) == pytest.approx((4.5, 10))
     assert CONSTANT.working_range(0.04) is None
     assert CONSTANT.blind == []
+    found = CONSTANT.at(np.array([-0.1, 0.0, 3.33, 10.0, 10.1]))  # the levels are from 0 to 10
+    np.testing.assert_array_equal(found, [np.nan, 0.45, 0.45, 0.45, np.nan])
 
 
 def test_a_profile_that_turns_has_two_ranges():
     profile = PrecisionProfile(NODES, 0.5 + 4 * np.maximum(0, 1 - np.abs(NODES - 6)), 1.0)
     assert profile.working_range() == pytest.approx((28.5 / 4.2, 10))  # the other is 2.5 to 5.13
     assert profile.blind == [pytest.approx((5.5, 6.5))]
-
-
-def test_estimates_beyond_the_levels_have_no_standard_error():
-    found = CONSTANT.at(np.array([-0.1, 0.0, 3.33, 10.0, 10.1]))
-    np.testing.assert_array_equal(found, [np.nan, 0.45, 0.45, 0.45, np.nan])
 
 
 @pytest.mark.parametrize("times", [0.5, 4.0])

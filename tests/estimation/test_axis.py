@@ -1,4 +1,3 @@
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,16 +66,11 @@ def without(axis, low, high):
 
 def test_a_gap_where_the_model_has_wavelengths_is_refused():
     axis, own = np.arange(400.0, 701.0), without(AXIS, 500, 600)
-    taken = [(AXIS, without(axis, 500, 505)), (own, without(axis, 500, 600))]
-    taken += [(AXIS, np.concatenate([[100.0], axis, [900.0]]))]
-    for of_model, given in taken:
+    wider = np.concatenate([[100.0], axis, [900.0]])
+    for of_model, given in (AXIS, without(axis, 500, 505)), (own, without(axis, 500, 600)):
         require_axis(series(of_model), spectra(given))
-    for of_model, (low, high) in [
-        (AXIS, (500, 506)),
-        (AXIS, (400, 420)),
-        (AXIS, (680, 700)),
-        (own, (498, 602)),
-    ]:
+    require_axis(series(), spectra(wider))
+    for of_model, low, high in ((AXIS, 500, 506), (AXIS, 400, 420), (own, 498, 602)):
         with pytest.raises(SpectraError, match=rf"between {low} and {high} nm, .* at most 5 nm"):
             require_axis(series(of_model), spectra(without(axis, low, high)))
 
@@ -127,16 +121,6 @@ def test_steps_that_resolve_it_are_taken(calibrated, step):
     for one, level in zip(found, [12.0, 40.0], strict=True):
         assert one.fits
         assert one.contains([level]) == [True]
-
-
-@pytest.mark.parametrize("shift", [-12.0, -10.0, 13.5])
-def test_an_axis_that_is_off_does_not_fit(calibrated, shift):
-    axis = calibrated.series.axis
-    values = spectra_at([8.0, 22.0, 50.0], axis - shift)
-    for one in calibrated.estimated(Path("a"), measured(axis, values)):
-        assert not one.fits
-        said = r"fits nowhere as it is, but close if its axis is off by about (\S+):"
-        assert float(re.search(said, one.remark)[1]) == pytest.approx(shift, abs=3)
 
 
 @pytest.mark.parametrize(("shift", "found"), [(4.5, 0.0), (5.25, 5.25), (-4.5, 0.0), (-6.0, -6.0)])
