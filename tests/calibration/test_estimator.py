@@ -84,20 +84,12 @@ def test_several_substances_are_estimated_together():
         fitted.predict(strange)
 
 
-def mixture(count, seed=0):
-    """Three substances that vary independently, the first of them the analyte."""
-    random = np.random.default_rng(seed)
-    amounts = random.uniform(0, 10, (count, 3))
-    axis = np.linspace(0, 1, 40)
-    bands = np.exp(-(((axis - np.array([[0.3], [0.45], [0.6]])) / 0.15) ** 2))
-    return amounts @ bands + 0.02 * random.normal(size=(count, 40)), amounts[:, 0]
-
-
 def test_it_is_pls_where_other_substances_vary_and_its_intervals_hold():
     """Three absorbers and white noise, for which PLS with three components is made."""
     own, of_pls, contained = [], [], []
     for seed in range(4):
-        spectra, amounts = mixture(260, seed)
+        known = mixtures.amounts(260, 3, seed)
+        spectra, amounts = mixtures.spectra(known, noise=0.02, seed=10 + seed), known[:, 0]
         found = ConcentrationRegressor().fit(spectra[:60], amounts[:60])
         weights = found.calibration_.verdict.combination.weights
         assert weights["pls"] + weights["pcr"] + weights["preprocessed_pls"] > 0.99
