@@ -67,13 +67,6 @@ def smoothers_of(surface):
         yield weight, size, Smoother((*charts,), (*lengths,), noise)
 
 
-@pytest.mark.parametrize("smoother", [ONE, OTHER])
-def test_kernels_follow_their_formula(smoother):
-    found, _ = Smoothers.of(Design.of(KNOWN), [smoother, ONE]).kernels(torch.from_numpy(KNOWN[:4]))
-    order = np.unique(KNOWN, axis=0, return_index=True)[1]
-    np.testing.assert_allclose(found[0], kernel(smoother, KNOWN, KNOWN[:4])[:, order], rtol=1e-10)
-
-
 def left_out(surface, scores, *without):
     """Residuals of all samples, and their variances, by a refit without some compositions."""
     kept = ~np.isin(surface.composition.numpy(), without)
