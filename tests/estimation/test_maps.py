@@ -174,15 +174,20 @@ def test_axes_in_any_order_and_finer_than_that_of_the_model(tmp_path, written):
     np.testing.assert_allclose(found["low90"], straight["low90"], rtol=1e-6)
 
 
+def overwrite(file, content):
+    """Put as many other bytes into a file, which keeps its age."""
+    state = file.stat()
+    file.write_bytes(content)
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
 @contextmanager
 def damaged(chunk):
-    """A chunk without its content, but of its size and age, and with it again at the end."""
-    content, state = chunk.read_bytes(), chunk.stat()
-    for now in (b"x" * len(content), content):
-        chunk.write_bytes(now)
-        os.utime(chunk, ns=(state.st_atime_ns, state.st_mtime_ns))
-        if now != content:
-            yield
+    """A chunk that cannot be read, and can again at the end."""
+    content = chunk.read_bytes()
+    overwrite(chunk, b"x" * len(content))
+    yield
+    overwrite(chunk, content)
 
 
 def test_what_fails_leaves_the_older_map_and_is_gone_on_with(tmp_path, written):

@@ -17,7 +17,6 @@ from tests.mixtures import beer
 
 KNOWN = beer.amounts(11, 2)
 TWICE = np.concatenate([KNOWN, KNOWN[:4], KNOWN[:2]])
-ONE = Smoother((0, 3), (0.8, 1.7), 1e-2)
 OTHER = Smoother((8, 2), (3.0, 0.6), 1e-1)
 
 
