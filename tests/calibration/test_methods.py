@@ -148,6 +148,11 @@ def test_leverages_are_those_of_least_squares():
         if name != "quadratic":
             line = np.polynomial.Polynomial.fit(levels, spectra[:, place], 1, w=np.sqrt(weights))
             np.testing.assert_allclose(line(at), spectra[:, place], rtol=1e-9)
+    model = PLSRegression(3, scale=False).fit(spectra, levels)
+    scores = np.column_stack([np.ones(9), model.x_scores_])
+    components = fit("pls", levels, spectra)
+    expected = np.diag(scores @ np.linalg.pinv(scores))
+    np.testing.assert_allclose(components.fit.leverages(spectra)[:, 2], expected, rtol=1e-6)
 
 
 def test_a_blank_has_the_weight_of_the_lowest_positive_level():
