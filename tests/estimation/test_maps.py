@@ -20,6 +20,7 @@ from tests.estimation.images import (
     COLUMNS,
     CONCENTRATIONS,
     ROWS,
+    edited,
     image_values,
     store,
 )
@@ -40,6 +41,22 @@ def written(calibrated, monkeypatch):
             return found.load()
 
     return write
+
+
+WIDE = {"name": "regular", "configuration": {"chunk_shape": [2**11, 2**11, len(AXIS)]}}
+
+
+def test_tiles_are_small_chunks_together_or_a_large_one_as_far_as_there_is_memory(
+    tmp_path, calibrated
+):
+    path, model = chunked(tmp_path), calibrated.model
+    assert Maps(model, Image.open(path)).pixels_at_once(4) == 2**24 // (8 * len(AXIS))
+    edited(path / "signal", shape=[2**12, 2**12, len(AXIS)], chunk_grid=WIDE)
+    wide = Maps(model, Image.open(path))
+    # The store has double precision: what is read, and whether it is finite.
+    assert wide.pixels_at_once(4) == 2**28 // (2 * 8 * len(AXIS))
+    other = replace(model, series=replace(model.series, axis=model.series.axis + 0.1))
+    assert replace(wide, model=other).pixels_at_once(1) == 2**30 // (5 * 8 * len(AXIS))
 
 
 def test_single_precision_is_estimated_as_the_same_numbers_in_double_precision(tmp_path, written):

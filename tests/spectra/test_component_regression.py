@@ -56,6 +56,18 @@ def test_of_one_fold_alone_estimates_are_the_mean(key):
 
 
 @pytest.mark.parametrize("key", METHODS)
+@pytest.mark.parametrize("wavelengths", [9, 70])
+def test_the_fit_to_all_samples_is_one_of_wavelengths(key, wavelengths):
+    target, spectra = samples(wavelengths)
+    method, model = METHODS[key]
+    scores = Scores(spectra, FOLDS)
+    (rotation,), _, (slopes,) = scores.fits(target, [()], method, 5).components
+    estimates = (spectra - scores.centre) @ scores.of_wavelengths(rotation) @ slopes
+    expected = model(5).fit(spectra, target).predict(spectra).ravel()
+    np.testing.assert_allclose(estimates, expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("key", METHODS)
 @pytest.mark.parametrize("offset", [0.0, 1e5 / 7])
 def test_components_beyond_the_rank_are_not_there(key, offset):
     random = np.random.default_rng(3)

@@ -91,6 +91,19 @@ def test_the_combination_is_that_of_a_loop_that_refits():
         np.testing.assert_allclose(found.left_out[out], expected, rtol=1e-6)
 
 
+def test_a_gain_is_taken_off_where_there_is_one():
+    amounts, spectra = samples(count=40)
+    unknown, known = samples(9), np.arange(40) % 10
+    by_all, plain = (
+        fit_preprocessed(amounts[:, :1], spectra, known, preprocessings=names)[0].fit
+        for names in (PREPROCESSINGS, [AS_MEASURED])
+    )
+    errors = [
+        np.abs(fit.estimates(unknown[1])[:, 0] - unknown[0][:, 0]).mean() for fit in (by_all, plain)
+    ]
+    assert errors[0] < 0.5 * errors[1]
+
+
 def test_slopes_as_measured_are_the_coefficients():
     amounts, spectra = samples(gain=0, noise=0.01)
     target = amounts[:, :1]
