@@ -1,6 +1,5 @@
 """Input at the limits: an answer with its interval, or one line."""
 
-import re
 import warnings
 
 import numpy as np
@@ -36,22 +35,16 @@ def no_warning():
 @pytest.mark.parametrize(
     ("levels", "spectra"),
     [
-        (LEVELS[:3], SPECTRA[:3]),
         (LEVELS, np.zeros((6, 21))),
-        (LEVELS, np.full((6, 21), 0.5)),
         (LEVELS, SPECTRA[[2] * 6]),
         (LEVELS, SPECTRA[:, [6]]),
         (LEVELS, SPECTRA * 1e-28),
         (LEVELS, SPECTRA * 1e28),
-        (LEVELS, SPECTRA + 1e5),
         (LEVELS, np.concatenate([np.zeros((5, 21)), SPECTRA[5:]])),
         (LEVELS * 1e-28, SPECTRA),
         (np.repeat(LEVELS, [1, 1, 5, 1, 1, 1]), spectra_of(np.repeat(LEVELS, [1, 1, 5, 1, 1, 1]))),
-        (10.0 ** np.arange(-6, 7), spectra_of(np.arange(13))),
         (10.0 ** np.arange(-15, 16, 6), spectra_of(np.arange(6))),
-        (np.array([0, 1e-6, 1, 1e6]), spectra_of(np.arange(4))),
         (np.array([0, 1, 1000, 1000.001]), spectra_of(np.arange(4))),
-        (np.arange(60.0), spectra_of(np.arange(60))),
     ],
 )
 def test_an_answer_has_an_interval(levels, spectra):
@@ -63,7 +56,7 @@ def test_an_answer_has_an_interval(levels, spectra):
     assert (ends[:, 0] <= ends[:, 1]).all()
 
 
-@pytest.mark.parametrize("pedestal", [0, 1e3, 1e5])
+@pytest.mark.parametrize("pedestal", [0, 1e5])
 def test_a_pedestal_hides_no_concentration(pedestal):
     """The 90% sets stay a tenth of the range wide at most, and hold the truth."""
     unknown = spectra_of([15, 30, 50, 60])[:3] + pedestal
@@ -77,19 +70,15 @@ def test_a_pedestal_hides_no_concentration(pedestal):
     ("factor", "said"),
     [
         (1e-310, "found no number larger than .*e-3.., expected some above 1e-30; change the unit"),
-        (1e-150, "change the unit"),
         (1e96, r"expected finite numbers of at most 1e\+30; change the unit"),
-        (1e200, "change the unit"),
     ],
 )
-@pytest.mark.parametrize("of_levels", [True, False])
-def test_sizes_of_which_powers_vanish_or_overflow_are_refused(factor, said, of_levels):
-    scaled = (SPECTRA, LEVELS * factor) if of_levels else (SPECTRA * factor, LEVELS)
-    with pytest.raises(SpectraError, match=said):
-        Calibration.fit(*scaled)
-    if not of_levels:
-        with pytest.raises(SpectraError, match="change the unit"):
-            Calibration.fit(SPECTRA, LEVELS).estimate(scaled[0])
+def test_sizes_of_which_powers_vanish_or_overflow_are_refused(factor, said):
+    for spectra, levels in ((SPECTRA, LEVELS * factor), (SPECTRA * factor, LEVELS)):
+        with pytest.raises(SpectraError, match=said):
+            Calibration.fit(spectra, levels)
+    with pytest.raises(SpectraError, match="change the unit"):
+        Calibration.fit(SPECTRA, LEVELS).estimate(SPECTRA * factor)
 
 
 @pytest.mark.parametrize("level", [95, 1, 0.5, 0, -1, np.nan, "0.9", [0.9]])
@@ -135,12 +124,10 @@ def test_a_method_that_is_no_text_is_refused():
         Calibration.fit(SPECTRA, LEVELS, method=["pls"])
 
 
-@pytest.mark.parametrize(
-    ("spectra", "said"), [(np.zeros((6, 21)), "zero"), (SPECTRA[[1] * 6], "same")]
-)
-def test_nothing_is_proposed_without_a_response(spectra, said):
-    with pytest.raises(TrainingError, match=f"found spectra that are .*{said}"):
-        propose(LEVELS, spectra, 2)
+def test_nothing_is_proposed_without_a_response():
+    for spectra, said in ((np.zeros((6, 21)), "zero"), (SPECTRA[[1] * 6], "same")):
+        with pytest.raises(TrainingError, match=f"found spectra that are .*{said}"):
+            propose(LEVELS, spectra, 2)
 
 
 def test_over_decades_errors_are_shares_of_the_level_too():
@@ -154,28 +141,10 @@ def test_over_decades_errors_are_shares_of_the_level_too():
     assert sentence.endswith("geonode with RMSEP 8.4 uM (0.84 % of the range, 64 % of the level).")
 
 
-FAR = np.array([0, 1e-12, 1, 1e12, 1e20, 1e25])
-
-
-@pytest.mark.parametrize(
-    ("levels", "factor"),
-    [(LEVELS, 1e-313), (LEVELS, 1e96), (10.0 ** np.arange(-18, 13, 6), 1.0), (FAR, 1.0)],
-)
-def test_files_of_hostile_numbers_are_one_line(levels, factor, tmp_path):
-    rows = np.column_stack([400 + AXIS, factor * spectra_of(np.arange(len(levels))).T])
-    file = tmp_path / "hostile.csv"
-    header = ",".join(["wavelength_nm", *map(repr, levels.tolist())])
-    np.savetxt(file, rows, delimiter=",", header=header, comments="", fmt="%.17g")
-    done = call("calibrate", file, "--out", tmp_path / "out")
-    assert done.exit_code == 2
-    assert re.fullmatch("error: .*, expected .*\n|error: .*; expected .*\n", done.stderr)
-
-
 def test_levels_of_which_one_node_lies_above_zero_or_none_have_a_page(tmp_path):
-    rows = np.column_stack([400 + AXIS, spectra_of(np.arange(4)).T])
     file = tmp_path / "far.csv"
-    header = "wavelength_nm,0,1e-6,1,1e6"
-    np.savetxt(file, rows, delimiter=",", header=header, comments="", fmt="%.6f")
+    rows = np.column_stack([400 + AXIS, spectra_of(np.arange(4)).T])
+    np.savetxt(file, rows, delimiter=",", header="wavelength_nm,0,1e-6,1,1e6", comments="")
     done = call("calibrate", file, "--accept", "--out", tmp_path / "out")
     assert done.exit_code == 0, done.stderr
     limits = (tmp_path / "out" / "limits.csv").read_text(encoding="utf-8")

@@ -19,34 +19,26 @@ def along(levels, response):
     return np.linspace(0, 1, levels), np.outer(response(np.linspace(0, 1, levels)), BAND)
 
 
-@pytest.mark.parametrize("levels", [4, 5, 6, 8, 12])
+@pytest.mark.parametrize("levels", [4, 6, 12])
 def test_few_series_of_noise_are_more_than_chance(levels):
     random, known = np.random.default_rng(levels), np.linspace(0, 1, levels)
     wrong = sum(not Chance.of(known, noise(levels, random)).is_likely for _ in range(100))
     assert wrong <= 11  # binomial of 100 and .05: 1% more
 
 
-@pytest.mark.parametrize("levels", [5, 6, 8, 12])
-@pytest.mark.parametrize("response", [lambda c: c, lambda c: c / (c + 0.2)])
-def test_a_response_that_rises_is_seen_in_the_order(levels, response):
-    known, spectra = along(levels, response)
-    found = Chance.of(known, spectra + 0.01 * noise(levels, np.random.default_rng(0)))
-    assert not found.is_likely
+def test_the_exact_p_value_of_a_line():
+    # Two of the 720 orders, the given one and its reverse, are as good, in both tests.
+    found = Chance.of(*along(6, lambda c: c))
+    assert found.p_value == pytest.approx(2 * 2 / 720 / 0.8)
     assert found.test == chance.ORDER
 
 
-def test_the_exact_p_value_of_a_line():
-    # Two of the 720 orders, the given one and its reverse, are as good, in both tests.
-    assert Chance.of(*along(6, lambda c: c)).p_value == pytest.approx(2 * 2 / 720 / 0.8)
-
-
-@pytest.mark.parametrize("levels", [4, 5, 6])
-def test_few_levels_that_turn_are_left_to_the_axis(levels):
-    known, spectra = along(levels, lambda c: np.sin(np.pi * c))
-    found = Chance.of(known, spectra + 0.1 * noise(levels, np.random.default_rng(0)))
-    assert found.test == chance.AXIS
-    assert not found.is_likely
-    assert "more levels" in found.sentence
+def test_few_levels_that_turn_are_left_to_the_axis():
+    for levels in (4, 5, 6):
+        known, spectra = along(levels, lambda c: np.sin(np.pi * c))
+        found = Chance.of(known, spectra + 0.1 * noise(levels, np.random.default_rng(0)))
+        assert (found.test, found.is_likely) == (chance.AXIS, False)
+        assert "more levels" in found.sentence
 
 
 def test_smooth_spectra_in_no_order_could_be_chance():
@@ -97,13 +89,13 @@ def test_thousands_of_samples_are_thinned_evenly():
 # several substances
 
 
-@pytest.mark.parametrize(("samples", "substances"), [(6, 2), (8, 3), (14, 6)])
+@pytest.mark.parametrize(("samples", "substances"), [(6, 2), (14, 6)])
 def test_few_substances_of_noise_are_more_than_chance(samples, substances):
     random, wrong = np.random.default_rng(samples), 0
-    for _ in range(240 // substances):
+    for _ in range(120 // substances):
         known = random.random((samples, substances))
         wrong += sum(not one.is_likely for one in Chance.of_each(known, noise(samples, random)))
-    assert wrong <= 21  # binomial of 240 and .05: 0.5% more
+    assert wrong <= 12  # binomial of 120 and .05: 0.7% more
 
 
 def test_a_weak_substance_is_seen_beside_a_strong_one():

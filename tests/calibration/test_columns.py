@@ -22,15 +22,11 @@ def frame(columns):
         (["400 nm", "450.50001", "5e2"], WAVELENGTHS, None),  # other ways to write them
         ([500, 600, 700], None, None),
         ([0, 1, 2], WAVELENGTHS, None),  # counted from 0 on
-        (["0", "1", "2"], WAVELENGTHS, None),
         (["a", "b", "c"], ["a", "b", "c"], None),
-        (["400", "450.5", "water"], ["400", "450.5", "water"], None),
         ([500, 550.5, 600], WAVELENGTHS, "X: found column 1 called 500.0, expected 400.0 as in"),
-        ([400, 450, 500], WAVELENGTHS, "column 2 called 450.0, expected 450.5"),
         ([400, 450.5], WAVELENGTHS, "column 3 called none, expected 500.0"),
         ([2, 1, 0], [0.0, 1.0, 2.0], "column 1 called 2.0, expected 0.0"),
         (["b", "a", "c"], ["a", "b", "c"], "column 1 called b, expected a"),
-        ([400, 450.5, 500], ["a", "b", "c"], "column 1 called 400.0, expected a"),
     ],
 )
 def test_columns_are_those_of_the_fit(columns, known, message):

@@ -21,9 +21,8 @@ def history(*sizes, name="QC"):
     ]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "rules"),
-    [
+def test_rules():
+    for sizes, rules in (
         ((1.9, -1.9, 0.0), []),
         ((0.0, 2.1, 0.0, -3.1), ["1-2s", "1-3s"]),
         ((2.1, 2.2), ["1-2s", "1-2s", "2-2s"]),
@@ -33,10 +32,8 @@ def history(*sizes, name="QC"):
         ((-0.1,) * 11, ["10-x", "10-x"]),
         ((0.1,) * 9 + (-0.1,) + (0.1,) * 9, []),
         ((0.1,) * 9 + (0.0,), []),
-    ],
-)
-def test_rules(sizes, rules):
-    assert [one.rule for one in violations(history(*sizes))] == rules
+    ):
+        assert [one.rule for one in violations(history(*sizes))] == rules, sizes
 
 
 def test_controls_of_one_date_are_compared_for_the_range_alone():
@@ -114,9 +111,9 @@ for number in range(20):
 
 
 def test_processes_that_append_at_once_lose_nothing(tmp_path):
-    path, names = tmp_path / "qc.csv", ["a", "b", "c"]
+    path, names = tmp_path / "qc.csv", ["a", "b"]
     each = [subprocess.Popen([sys.executable, "-c", PROGRAM, path, name]) for name in names]
-    assert [one.wait(120) for one in each] == [0, 0, 0]
+    assert [one.wait(120) for one in each] == [0, 0]
     found = read_history(path)
     for name in names:
         assert [one.estimate for one in found if one.control == name] == [*map(float, range(20))]
@@ -126,10 +123,7 @@ def test_processes_that_append_at_once_lose_nothing(tmp_path):
     ("text", "says"),
     [
         ("a,b\n", "found the header 'a,b'"),
-        (
-            f"{HEADER}2026,f,QC,1,nan,1,1\n",
-            "line 2: found",
-        ),
+        (f"{HEADER}2026,f,QC,1,nan,1,1\n", "line 2: found"),
         (f"{HEADER}2026,QC,1,2\n", "line 2: found"),
         (f"{HEADER}{'x' * 200_000},f,QC,1,1,1,1\n", "found no text of UTF-8"),
     ],

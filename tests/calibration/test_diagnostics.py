@@ -55,10 +55,11 @@ def test_errors_by_number_of_components_are_those_of_scikit_learn(found):
     diagnostics, spectra, levels = found
     for key, errors in diagnostics.rmsecv.items():
         assert len(errors) == 12
-        for count, error in enumerate(errors[:4], 1):
+        for count in (1, 3):
             model = MODELS[key](count)
             estimates = cross_val_predict(model, spectra, levels, cv=LeaveOneOut()).ravel()
-            assert error == pytest.approx(np.sqrt(np.mean((estimates - levels) ** 2)), rel=1e-6)
+            expected = np.sqrt(np.mean((estimates - levels) ** 2))
+            assert errors[count - 1] == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(("samples", "components"), [(6, 1), (6, 3), (40, 4)])

@@ -44,15 +44,6 @@ def test_few_errors_have_the_law_of_its_definition():
     np.testing.assert_allclose(found.intervals(at, none), [[4 - half, 4 + half]], rtol=1e-6)
 
 
-def test_errors_that_grow_with_concentration_have_intervals_that_do():
-    concentrations = np.geomspace(1e-3, 1, 200)
-    signs = np.where(ALONE % 2, 1, -1)
-    found = law(concentrations, 0.03 * concentrations * signs)
-    at = np.array([0.01, 0.1, 0.5])
-    half = np.diff(found.intervals(at, np.zeros(3)))[:, 0] / 2
-    np.testing.assert_allclose(half / at, 0.03 * 1.653, rtol=0.1)
-
-
 LAW = ErrorLaw(inside=(1.0, 0.0), beyond=(16.0, 0.0), low=10.0, high=50.0, freedom=1000)
 """Half widths 1.65 between the levels and, with `WIDER_BEYOND` 1.15, 7.57 beyond them."""
 
@@ -124,11 +115,9 @@ def held_by_third(random, error, count, level=0.9):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_geonode")
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_intervals_of_simulated_lines_hold_in_every_third(share):
-    """Nine of ten, for errors of one size and for errors of 3% of the concentration."""
-    random = np.random.default_rng(1)
-    found = held_by_third(random, lambda c: 0.01 * (1 - share) + 0.03 * share * c, 150)
+def test_intervals_of_lines_hold_in_every_third_where_errors_grow():
+    """Nine of ten, for errors of 3% of the concentration."""
+    found = held_by_third(np.random.default_rng(1), lambda c: 0.03 * c, 150)
     assert all(0.84 < one < 0.97 for one in found)  # of 200 each
 
 

@@ -40,12 +40,6 @@ def test_a_line_is_that_of_its_normal_equations():
     assert found.p_value == pytest.approx(1 - t / np.sqrt(t**2 + 2))
 
 
-def test_a_level_signal_has_no_slope_and_an_exact_line_has():
-    level = line_of(beer.LEVELS, np.full(5, 0.3))
-    assert (level.is_sloped, level.slope, level.r2, level.p_value) == (False, 0, 0, 1)
-    assert line_of(beer.LEVELS, 2 * beer.LEVELS).is_sloped
-
-
 def test_the_relative_standard_error_is_that_of_levels_read_back():
     """Read back: 1.1, 1.8 and 3.1 of 1, 2 and 3, on a line of slope 1 through zero; not the blank.
 
@@ -114,18 +108,16 @@ def test_the_limit_of_a_blank_is_that_of_its_scans():
     assert limit.quantification == pytest.approx(10 * expected)
 
 
-@pytest.mark.parametrize(
-    ("levels", "scans", "reason"),
-    [
+def test_without_scans_of_a_blank_there_is_no_limit_of_it():
+    alike = [beer.spectra_at([0, 0, 0]), *beer.scans()[1:]]
+    for levels, scans, reason in (
         ([1, 2, 3, 4, 5], beer.scans(), "no blank"),
         (beer.LEVELS, beer.scans(2), "2 times"),
-        (beer.LEVELS, [beer.spectra_at([0, 0, 0]), *beer.scans()[1:]], "rounding"),
-    ],
-)
-def test_without_scans_of_a_blank_there_is_no_limit_of_it(levels, scans, reason):
-    limit = Line.of(series(levels, scans), beer.PLACE).blank_limit()
-    assert (limit.detection, limit.quantification) == (None, None)
-    assert reason in limit.said
+        (beer.LEVELS, alike, "rounding"),
+    ):
+        limit = Line.of(series(levels, scans), beer.PLACE).blank_limit()
+        assert (limit.detection, limit.quantification) == (None, None)
+        assert reason in limit.said
 
 
 @pytest.mark.parametrize("components", [1, 2, 3])

@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 
 from geonode.calibration.checks import not_independent
-from geonode.calibration.fit import Calibration
 from geonode.calibration.precision import (
     EXPECTED,
-    OF_COMBINATION,
     OF_GEONODE,
-    OF_METHOD,
     PRIOR,
     PrecisionProfile,
 )
+from geonode.estimation.curve import Curve
 from geonode.estimation.information import Information
+from geonode.spectra.series import Series
 from tests.calibration import beer
 
 NODES = np.linspace(0, 10, 101)
@@ -21,11 +20,13 @@ CONSTANT = PrecisionProfile(NODES, np.full(101, 0.45), 10 / 0.45)
 """That of a line with white noise."""
 
 
-def test_the_working_range_of_a_line_with_white_noise():
+def test_a_line_with_white_noise_has_one_error_and_a_working_range():
     assert CONSTANT.working_range() == pytest.approx((0.45 / 0.2, 10))
     assert CONSTANT.working_range(0.1) == pytest.approx((4.5, 10))
     assert CONSTANT.working_range(0.04) is None
     assert CONSTANT.blind == []
+    found = CONSTANT.at(np.array([-0.1, 0.0, 3.33, 10.0, 10.1]))  # the levels are from 0 to 10
+    np.testing.assert_array_equal(found, [np.nan, 0.45, 0.45, 0.45, np.nan])
 
 
 def test_a_profile_that_turns_has_two_ranges():
@@ -34,21 +35,11 @@ def test_a_profile_that_turns_has_two_ranges():
     assert profile.blind == [pytest.approx((5.5, 6.5))]
 
 
-def test_estimates_beyond_the_levels_have_no_standard_error():
-    found = CONSTANT.at(np.array([-0.1, 0.0, 3.33, 10.0, 10.1]))
-    np.testing.assert_array_equal(found, [np.nan, 0.45, 0.45, 0.45, np.nan])
-
-
-@pytest.fixture(scope="module")
-def by_geonode():
-    spectra = np.stack([one.mean(axis=0) for one in beer.scans()])
-    return Calibration.fit(spectra, beer.LEVELS, method="geonode")
-
-
 @pytest.mark.parametrize("times", [0.5, 4.0])
-def test_the_factor_is_that_of_the_levels_left_out(by_geonode, times):
+def test_the_factor_is_that_of_the_levels_left_out(times):
     """Lengths of `times` between the three inner levels and their estimates."""
-    curve, levels = by_geonode.curve, beer.LEVELS
+    spectra, levels = np.stack([one.mean(axis=0) for one in beer.scans()]), beer.LEVELS
+    curve = Curve.of(Series.of_rows(levels, spectra, None, 3), one_scan=True)
     information = Information.of(curve)
     place = np.interp(levels, curve.concentrations, information.length) + times
     left_out = np.interp(place, information.length, curve.concentrations)
@@ -58,23 +49,6 @@ def test_the_factor_is_that_of_the_levels_left_out(by_geonode, times):
     expected = np.interp(profile.concentrations, curve.concentrations, information.errors(size))
     np.testing.assert_allclose(profile.standard_errors, expected, rtol=5e-3)
     assert profile.length == pytest.approx(np.ptp(place[[0, -1]]) / size, rel=5e-3)
-    own = PrecisionProfile.of(by_geonode)
-    alone = np.interp(own.concentrations, curve.concentrations, information.errors())
-    assert 0.3 < own.standard_errors[500] / alone[500] < 3
-
-
-@pytest.mark.parametrize(
-    ("method", "share", "tolerance"),
-    [("straight_line", OF_METHOD, 0.02), ("combined", OF_COMBINATION, 0.1)],
-)
-def test_the_profile_of_other_methods_is_their_law_of_errors(method, share, tolerance):
-    """The leverage of the combination without a level is about that of its methods' means."""
-    spectra = np.stack([one.mean(axis=0) for one in beer.scans()])
-    calibration = Calibration.fit(spectra, beer.LEVELS, method=method)
-    profile = PrecisionProfile.of(calibration)
-    _, leverages = calibration._estimated(spectra)
-    expected = share * calibration.law.deviations(beer.LEVELS, leverages)[0]
-    np.testing.assert_allclose(profile.at(beer.LEVELS), expected, rtol=tolerance)
 
 
 def test_spectra_of_the_calibration_are_found_among_others():

@@ -150,7 +150,7 @@ def test_sets_hold_in_every_third_where_errors_grow_with_the_concentration():
 
 
 def test_a_curve_reads_nothing_of_the_left_out_spectrum():
-    for fold in leave_one_out(6)[:-1]:
+    for fold in leave_one_out(6)[:-1:3]:
         changed = SERIES.signal.copy()
         changed[fold.index] = 7.0
         one, other = (Curve.of(series, fold) for series in (SERIES, series_of(LEVELS, changed)))

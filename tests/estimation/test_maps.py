@@ -1,14 +1,14 @@
 import os
+import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 import xarray
 
 import geonode.estimation.maps
 from geonode.calibration.one_substance import OneSubstance
-from geonode.compute.device import CPU
 from geonode.errors import SpectraError
 from geonode.estimation.estimates import Flag
 from geonode.estimation.image import Image
@@ -50,18 +50,14 @@ WIDE = {"name": "regular", "configuration": {"chunk_shape": [2**11, 2**11, len(A
 def test_tiles_are_small_chunks_together_or_a_large_one_as_far_as_there_is_memory(
     tmp_path, calibrated
 ):
-    path = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16))
-
-    def maps():
-        return Maps(calibrated.model, Image.open(path))
-
-    assert maps().pixels_at_once(4) == 2**24 // (8 * len(AXIS))
+    path, model = chunked(tmp_path), calibrated.model
+    assert Maps(model, Image.open(path)).pixels_at_once(4) == 2**24 // (8 * len(AXIS))
     edited(path / "signal", shape=[2**12, 2**12, len(AXIS)], chunk_grid=WIDE)
+    wide = Maps(model, Image.open(path))
     # The store has double precision: what is read, and whether it is finite.
-    assert maps().pixels_at_once(4) == 2**28 // (2 * 8 * len(AXIS))
-    series = replace(calibrated.series, axis=calibrated.series.axis + 0.1)
-    other = replace(calibrated.model, series=series)
-    assert replace(maps(), model=other).pixels_at_once(1) == 2**30 // (5 * 8 * len(AXIS))
+    assert wide.pixels_at_once(4) == 2**28 // (2 * 8 * len(AXIS))
+    other = replace(model, series=replace(model.series, axis=model.series.axis + 0.1))
+    assert replace(wide, model=other).pixels_at_once(1) == 2**30 // (5 * 8 * len(AXIS))
 
 
 def test_single_precision_is_estimated_as_the_same_numbers_in_double_precision(tmp_path, written):
@@ -76,7 +72,7 @@ def test_single_precision_is_estimated_as_the_same_numbers_in_double_precision(t
 
 
 class Below(OneSubstance):
-    """Its interval ends at -1, as that of a linear method may, or at the place."""
+    """Its interval ends at -1, as that of a linear method may."""
 
     @property
     def layers(self):
@@ -85,39 +81,25 @@ class Below(OneSubstance):
 
     def on(self, place):
         """The same for all."""
-        end = place.index or -1.0
-        return lambda spectra: (np.full((1, len(spectra)), end), np.zeros(len(spectra), np.uint8))
-
-
-def below(model):
-    return Below(model.series, model.calibration, model.chance)
+        return lambda spectra: (np.full((1, len(spectra)), -1), np.zeros(len(spectra), np.uint8))
 
 
 @pytest.mark.parametrize("number", ["float64", "float32", "float16"])
 def test_no_estimate_reads_as_missing(tmp_path, calibrated, number):
-    values = image_values()
+    values, model = image_values(), calibrated.model
     path = store(tmp_path / "cube.zarr", values)
-    Maps(below(calibrated.model), Image.open(path), number).write(tmp_path / "map.zarr", 6)
+    below = Below(model.series, model.calibration, model.chance)
+    Maps(below, Image.open(path), number).write(tmp_path / "map.zarr", 6)
     with xarray.open_zarr(tmp_path / "map.zarr", consolidated=False) as found:
         there = np.isfinite(values).all(axis=2)
         np.testing.assert_array_equal(found["low90"], np.where(there, -1.0, np.nan))
 
 
-def test_tiles_go_round_the_cards(tmp_path, calibrated, monkeypatch):
-    cards = [torch.device("cuda", card) for card in (3, 7)]
-    monkeypatch.setattr(geonode.estimation.maps, "all_alike", {CPU: cards}.__getitem__)
-    monkeypatch.setattr(geonode.estimation.maps, "usable_cores", lambda: 1)
-    path = store(tmp_path / "cube.zarr", image_values(), chunks=(ROWS, 1, len(AXIS)))
-    Maps(below(calibrated.model), Image.open(path)).write(tmp_path / "map.zarr", ROWS)
-    found = open_artifact(tmp_path / "map.zarr")["low90"]
-    np.testing.assert_array_equal(found[0], [3, 7, 3, 7, 3, 7, 3])
-
-
-@pytest.fixture(scope="module")
-def cube(tmp_path_factory):
+def chunked(folder, values=None):
     """An image in chunks of 2 x 3 pixels."""
-    path = tmp_path_factory.mktemp("cube") / "cube.zarr"
-    return store(path, image_values(), chunks=(2, 3, 16))
+    values = image_values() if values is None else values
+    shutil.rmtree(folder / "cube.zarr", ignore_errors=True)
+    return store(folder / "cube.zarr", values, chunks=(2, 3, 16))
 
 
 @pytest.mark.parametrize(("chunks", "pixels"), [(None, 10**6), ((ROWS, 2, 5), 3)])
@@ -168,7 +150,8 @@ def test_coordinates_of_the_pixels_go_with_them(tmp_path, written):
         written(path, tmp_path / "none.zarr")
 
 
-def test_bytes_do_not_depend_on_threads_nor_values_on_tiles(tmp_path, written, cube):
+def test_bytes_do_not_depend_on_threads_nor_values_on_tiles(tmp_path, written):
+    cube = chunked(tmp_path)
     whole = written(cube, tmp_path / "whole.zarr", pixels=10**6)
     for pixels in (1, 5):
         alone, threads = tmp_path / f"{pixels}.zarr", tmp_path / f"{pixels}-2.zarr"
@@ -180,15 +163,15 @@ def test_bytes_do_not_depend_on_threads_nor_values_on_tiles(tmp_path, written, c
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("calibrated")
-def test_the_bytes_are_those_of_one_process(tmp_path, monkeypatch, trained, cube):
+def test_the_bytes_are_those_of_one_process(tmp_path, monkeypatch, trained):
     pytest.importorskip("distributed")
-    monkeypatch.chdir(cube.parent)
+    monkeypatch.chdir(chunked(tmp_path).parent)
     for name, more in {"here.zarr": [], "own.zarr": ["--workers", "1"]}.items():
         words = ("--root", trained, "--batch-size", 6, *more, "--out", tmp_path / name)
         result = call("estimate", "cube.zarr", *words)
         assert result.exit_code == 0, result.output
     assert contents(tmp_path / "own.zarr") == contents(tmp_path / "here.zarr")
-    names = {one.name for one in tmp_path.iterdir()}  # nothing is left of the work
+    names = {one.name for one in tmp_path.iterdir()} - {"cube.zarr"}  # nothing is left of the work
     assert names == {"here.zarr", "own.zarr", "here.record.csv", "own.record.csv"}
 
 
@@ -209,59 +192,51 @@ def test_axes_in_any_order_and_finer_than_that_of_the_model(tmp_path, written):
     np.testing.assert_allclose(found["low90"], straight["low90"], rtol=1e-6)
 
 
-def names_of_tiles(path):
-    return [tile.name for tile in Image.open(path).tiles(6)]
+def overwrite(file, content):
+    """Put as many other bytes into a file, which keeps its age."""
+    state = file.stat()
+    file.write_bytes(content)
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
-def failing_at(monkeypatch, place):
-    """Names of tiles that are computed from now on; one is not."""
-    computed = []
-    real = Image.read
-
-    def read(self, tile):
-        if tile.name == place:
-            raise SpectraError("no more")
-        computed.append(tile.name)
-        return real(self, tile)
-
-    monkeypatch.setattr(Image, "read", read)
-    return computed
+@contextmanager
+def damaged(chunk):
+    """A chunk that cannot be read, and can again at the end."""
+    content = chunk.read_bytes()
+    overwrite(chunk, b"x" * len(content))
+    yield
+    overwrite(chunk, content)
 
 
-def test_what_fails_leaves_the_older_map_and_is_gone_on_with(tmp_path, written, cube, monkeypatch):
-    out, all_tiles = tmp_path / "map.zarr", names_of_tiles(cube)
-    written(cube, out, number="float32")
-    before = contents(out)
-    written(cube, tmp_path / "whole.zarr")
-    with monkeypatch.context() as patch:
-        first = failing_at(patch, all_tiles[5])
-        with pytest.raises(SpectraError, match="no more"):
-            written(cube, out, cores=2)
-    assert set(all_tiles[:5]) <= set(first)
+def test_what_fails_leaves_the_older_map_and_is_gone_on_with(tmp_path, written):
+    path, out = chunked(tmp_path), tmp_path / "map.zarr"
+    written(path, out, number="float32")
+    before, chunks = contents(out), path / "signal/c"
+    written(path, tmp_path / "whole.zarr")
+    unreadable = r"cube.zarr: found no pixels 2-4-3-6 that can be"
+    with damaged(chunks / "1/1/0"), pytest.raises(SpectraError, match=unreadable):
+        written(path, out)
     assert contents(out) == before
-    beside = {path.name for path in tmp_path.iterdir()}
-    assert beside == {"map.zarr", "whole.zarr", ".map.zarr.geonode"}
+    there = {"cube.zarr", "map.zarr", "whole.zarr"}
+    assert {path.name for path in tmp_path.iterdir()} == there | {".map.zarr.geonode"}
     (kept,) = kept_of(out).iterdir()
-    flip(kept / all_tiles[0])
-    second, reported = failing_at(monkeypatch, None), []
-    written(cube, out, cores=2, report=reported.append)
-    assert set(second) == (set(all_tiles) - set(first)) | {all_tiles[0]}
+    first, second, *_ = sorted(kept.iterdir())
+    flip(first)
+    reported = []
+    with damaged(chunks / "0/1/0"):  # of a tile that is kept, and not read again
+        assert second.name == "0-2-3-6"
+        written(path, out, cores=2, report=reported.append)
     assert sum(reported) == ROWS * COLUMNS
     assert contents(out) == contents(tmp_path / "whole.zarr")
-    assert {path.name for path in tmp_path.iterdir()} == {"map.zarr", "whole.zarr"}
+    assert {path.name for path in tmp_path.iterdir()} == there
 
 
 @pytest.mark.parametrize("other", ["format", "model", "image"])
-def test_tiles_of_another_map_are_not_gone_on_with(
-    tmp_path, calibrated, written, monkeypatch, other
-):
-    path, out = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16)), tmp_path / "m"
-    all_tiles = names_of_tiles(path)
-    with monkeypatch.context() as patch:
-        failing_at(patch, all_tiles[-1])
-        with pytest.raises(SpectraError):
-            written(path, out)
-    computed, options, model = failing_at(monkeypatch, None), {}, calibrated.model
+def test_tiles_of_another_map_are_not_gone_on_with(tmp_path, calibrated, written, other):
+    path, out = chunked(tmp_path), tmp_path / "map.zarr"
+    with damaged(path / "signal/c/2/2/0"), pytest.raises(SpectraError):
+        written(path, out)
+    options, model = {}, calibrated.model
     if other == "format":
         options = {"number": "float32"}
     elif other == "model":
@@ -269,26 +244,10 @@ def test_tiles_of_another_map_are_not_gone_on_with(
         moved = replace(model.calibration, curve=replace(curve, mass=curve.mass - 0.01))
         model = replace(model, calibration=moved)
     else:
-        os.utime(path / "signal" / "c" / "0" / "0" / "0", (0, 0))
-    Maps(model, Image.open(path), **options).write(out, 6)
-    assert sorted(computed) == sorted(all_tiles)
-
-
-def test_tiles_of_another_device_are_kept_apart(calibrated, cube):
-    """Their last digits differ."""
-    image, devices = Image.open(cube), map(torch.device, ("cpu", "cuda"))
-    one, other = (Maps(calibrated.model, image, place=place) for place in devices)
-    assert one._fingerprint() != other._fingerprint()
-
-
-def test_a_damaged_chunk_leaves_the_older_map(tmp_path, written):
-    path, out = store(tmp_path / "cube.zarr", image_values(), chunks=(2, 3, 16)), tmp_path / "map"
-    written(path, out)
-    before = contents(out)
-    (path / "signal" / "c" / "1" / "1" / "0").write_bytes(b"x" * 40)
-    with pytest.raises(SpectraError, match=r"cube.zarr: found no pixels 2-4-3-6 that can be"):
-        written(path, out)
-    assert contents(out) == before
+        path = chunked(tmp_path, image_values() + 0.01)
+    for one in (out, tmp_path / "whole.zarr"):
+        Maps(model, Image.open(path), **options).write(one, 6)
+    assert contents(out) == contents(tmp_path / "whole.zarr")
 
 
 @pytest.mark.usefixtures("calibrated")

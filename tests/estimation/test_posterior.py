@@ -9,7 +9,6 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from geonode.errors import SpectraError
-from geonode.estimation import posterior as module
 from geonode.estimation.curve import DIRECTIONS, FREEDOM, STRETCH
 from geonode.estimation.novelty import Novelty
 from geonode.estimation.posterior import EVIDENCE, Law, estimate
@@ -61,17 +60,6 @@ def test_an_ambiguous_spectrum_has_both_modes_and_a_disconnected_set(curve):
     assert low < 12 < high < other_low < 48 < other_high
     assert found.mean[1] == pytest.approx(30.0, abs=1.0)
     assert found.fits.all()
-
-
-def test_summaries_are_those_of_the_estimates(curve):
-    spectra = bent(np.random.default_rng(3).uniform(-5, 65, 50)) + noise(50, 0.02, 3)
-    found, expected = Law(curve).summaries(spectra), estimate(curve, spectra)
-    for name in ("mode", "p_value", "disconnected"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-    ends = [(intervals[0][0], intervals[-1][1]) for intervals in expected.sets]
-    np.testing.assert_array_equal(np.stack([found.low, found.high], axis=1), ends)
-    assert found.disconnected.any()
-    assert not found.disconnected.all()
 
 
 def test_a_batch_too_large_for_the_memory_of_a_device_is_halved(curve, monkeypatch):
@@ -131,15 +119,6 @@ def test_the_estimate_is_between_the_levels_unless_that_is_unlikely():
     assert between[0] != between[-1]
 
 
-def test_foreign_spectra_fit_nowhere_and_those_of_the_curve_do():
-    curve = curve_by(straight, ROWS)
-    own = straight(np.linspace(5, 55, 11)) + noise(11, 0.002, 2)
-    assert estimate(curve, own).fits.all()
-    foreign = 0.2 + np.exp(-((W - 0.9) ** 2) / 0.01)
-    strange = np.stack([foreign, straight(np.array([60.0]))[0] * 20])
-    assert not estimate(curve, strange).fits.any()
-
-
 def test_a_p_value_combines_the_distance_and_the_novelty_by_fishers_method():
     curve = curve_by(straight, ROWS)  # of 6 levels, with a novelty of 1e-4, 5 degrees of freedom
     spectra = straight(np.array([20.0, 41.0])) + noise(2, 0.02, 7)
@@ -154,8 +133,7 @@ def test_a_p_value_combines_the_distance_and_the_novelty_by_fishers_method():
     np.testing.assert_allclose(estimate(curve, spectra).p_value, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("rows", [2, 3, 50])
-@pytest.mark.parametrize("freedom", [1.0, 5.5, 37.7, 601.0])
+@pytest.mark.parametrize(("freedom", "rows"), [(1.0, 2), (5.5, 50), (37.7, 200), (601.0, 3)])
 def test_the_tail_of_the_novelty_is_that_of_f_by_many_digits(curve, freedom, rows):
     """SciPy's fdtrc is off by a fifth for 37.7 and 7540 degrees of freedom and F = 43.7."""
     ratios = np.concatenate([[0.0, 1.0], np.geomspace(1e-9, 1e9, 40), np.geomspace(0.1, 200, 40)])
@@ -202,18 +180,6 @@ def test_modes_are_the_likeliest_of_every_part_of_a_set_with_its_probability(cur
         assert modes == sorted(modes, key=lambda mode: (-round(mode[1], 8), mode[0]))
 
 
-def test_estimates_do_not_depend_on_what_else_is_estimated(curve, monkeypatch):
-    spectra = bent(np.random.default_rng(5).uniform(0, 60, 60)) + noise(60, 0.02, 5)
-    together = estimate(curve, spectra)
-    monkeypatch.setattr(module, "BATCH_ON_CPU", 7)
-    apart = estimate(curve, spectra)
-    for name in ("mode", "mean", "p_value"):
-        np.testing.assert_allclose(getattr(apart, name), getattr(together, name), rtol=1e-9)
-    for alone, among in zip(apart.sets, together.sets, strict=True):
-        np.testing.assert_allclose(alone, among, rtol=1e-9)
-    assert [len(modes) for modes in apart.modes] == [len(modes) for modes in together.modes]
-
-
 def test_what_is_no_spectrum_of_these_wavelengths_is_refused_and_none_is_none(curve):
     found = estimate(curve, np.empty((0, len(W))))
     assert (len(found.mode), found.sets, found.modes) == (0, [], [])
@@ -231,15 +197,14 @@ def test_what_is_no_spectrum_of_these_wavelengths_is_refused_and_none_is_none(cu
 def test_of_equal_modes_the_lower_one_is_the_estimate_in_any_batch(curve):
     """The same spectrum at 18.28 and 41.72: neither rounding nor its neighbours decide."""
     spectrum = bent(np.array([18.28]))
-    others = bent(np.random.default_rng(8).uniform(0, 60, 255))
+    others = bent(np.random.default_rng(8).uniform(0, 60, 299))
     transposed = np.asfortranarray(np.concatenate([others, spectrum]))
     alone = estimate(curve, spectrum)
     assert alone.mode[0] == pytest.approx(18.28, abs=0.05)
     batches = [
-        np.concatenate([spectrum, others[:6]]),
-        np.concatenate([others[:6], spectrum])[::-1],
-        transposed[::-1],
-        np.repeat(np.concatenate([spectrum, others]), 2, axis=1)[:, ::2],
+        np.concatenate([others[:6], spectrum]),
+        transposed,  # the last of two blocks
+        np.repeat(np.concatenate([others[:255], spectrum]), 2, axis=1)[:, ::2],
     ]
     before = torch.get_num_threads()
     for batch, threads in product(batches, (1, 2)):
@@ -248,9 +213,10 @@ def test_of_equal_modes_the_lower_one_is_the_estimate_in_any_batch(curve):
             found = estimate(curve, batch)
         torch.set_num_threads(before)
         for name in ("mode", "mean", "p_value"):
-            np.testing.assert_allclose(getattr(found, name)[0], getattr(alone, name)[0], rtol=1e-9)
-        np.testing.assert_allclose(found.sets[0], alone.sets[0], rtol=1e-9)
-        np.testing.assert_allclose(found.modes[0], alone.modes[0], rtol=1e-9)
+            one, expected = getattr(found, name)[-1], getattr(alone, name)[0]
+            np.testing.assert_allclose(one, expected, rtol=1e-9)
+        np.testing.assert_allclose(found.sets[-1], alone.sets[0], rtol=1e-9)
+        np.testing.assert_allclose(found.modes[-1], alone.modes[0], rtol=1e-9)
 
 
 def test_estimates_move_with_the_spectrum_not_from_node_to_node():

@@ -52,12 +52,6 @@ def measured_series(measured_data):
     return levels, spectra
 
 
-@pytest.mark.parametrize("name", ["linear", "pchip", "natural_cubic", "nearest"])
-def test_training_spectra_are_reproduced(name, spectra):
-    predicted = ON_GIVEN_CHART[name](POSITIONS, spectra, POSITIONS)
-    np.testing.assert_allclose(predicted, spectra, atol=1e-14)
-
-
 def test_scale_and_offset_of_the_signal_do_not_matter(spectra):
     predicted = predict(linear_chart(LEVELS), LEVELS, spectra, 12.0)
     scaled = predict(linear_chart(LEVELS), LEVELS, 1e4 * spectra - 7.0, 12.0)
@@ -129,10 +123,8 @@ CASES = [
     # levels, the one to predict, coordinate of the spectra, coordinate of the logarithmic chart
     (POSITIVE, 12.0, np.log, np.log),
     (POSITIVE, 1.0, np.log, np.log),  # the lowest: the chart reaches down to it all the same
-    (POSITIVE, 300.0, np.sqrt, np.log),
     (POSITIVE, 40.0, np.copy, np.log),
     (LEVELS, 20.0, np.arcsinh, lambda levels: np.arcsinh(levels / 1.0)),
-    (LEVELS, 0.0, np.arcsinh, lambda levels: np.arcsinh(levels / 1.0)),
     (LEVELS, 2.0, np.copy, lambda levels: np.arcsinh(levels / 1.0)),  # gives kappa
     (NEGATIVE, 20.0, np.arcsinh, np.copy),
 ]

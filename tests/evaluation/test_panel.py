@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -6,7 +5,6 @@ import pandas as pd
 import pytest
 
 from geonode.compute.device import resolve
-from geonode.estimation.curve import posteriors_at_knots
 from geonode.evaluation.baselines import BASELINES
 from geonode.evaluation.evaluate import CHOSEN_BASELINE, GEONODE, by_baselines
 from geonode.evaluation.panel import Panel
@@ -33,10 +31,10 @@ def tiny(**changes):
     return read_parameters(ROOT / "params.yaml", TINY | given)
 
 
-def write_series(file, levels=5, scale=1.0, bend=20):
+def write_series(file, levels=5, scale=1.0):
     """A wide CSV of smooth spectra at nine wavelengths that are not monotonic in concentration."""
     wavelengths, concentrations = np.linspace(400, 700, 9), np.linspace(1, 40, levels)
-    spectra = scale * (0.3 + 0.1 * np.cos(concentrations[:, None] / bend + wavelengths / 300))
+    spectra = scale * (0.3 + 0.1 * np.cos(concentrations[:, None] / 20 + wavelengths / 300))
     rows = [["wavelength_nm", *concentrations], *np.column_stack([wavelengths, *spectra])]
     text = "\n".join(",".join(map(str, row)) for row in rows)
     file.write_text(f"{text}\n", encoding="utf-8")
@@ -105,18 +103,9 @@ def test_the_file_holds_the_table(scored, tmp_path):
 
 def test_posteriors_of_a_shape_together_are_those_of_each_series(folder, scored, monkeypatch):
     write_series(folder / "flat.csv", levels=4, scale=0.0)  # of the shape of a
-    sizes = []
-
-    def counted(folds, prior):
-        sizes.append(len(folds))
-        return posteriors_at_knots(folds, prior)
-
-    monkeypatch.setattr(Panel, "batched", True)
-    monkeypatch.setattr("geonode.evaluation.panel.posteriors_at_knots", counted)
-    monkeypatch.setattr("geonode.evaluation.evaluate.posteriors_at_knots", None)  # nobody calls it
+    monkeypatch.setattr(Panel, "batched", True)  # as on a GPU
     together = Panel.of(folder, tiny(preset="fast"))
     list(together.score())
-    assert sizes == [5, 2 * 4]
     assert together.failed.keys() == {"flat"}
     tables = (
         one.table[one.table.error.isna()]
@@ -127,13 +116,6 @@ def test_posteriors_of_a_shape_together_are_those_of_each_series(folder, scored,
     pd.testing.assert_frame_equal(*tables, rtol=1e-9)
 
 
-def test_a_gpu_computes_posteriors_where_it_has_nothing_to_train():
-    device = resolve("cpu", tiny().precision)
-    for preset, expected in (("fast", {"cuda"}), ("standard", set())):
-        found = (Panel(tiny(preset=preset), replace(device, kind=kind)) for kind in KINDS)
-        assert {one.device.kind for one in found if one.batched} == expected
-
-
 def test_a_series_has_the_parameters_beside_its_file(folder):
     (folder / "b.yaml").write_text("{chart: log, window: [450, 650]}\n", encoding="utf-8")
     series = Panel.of(folder, tiny()).series
@@ -141,20 +123,6 @@ def test_a_series_has_the_parameters_beside_its_file(folder):
     assert series["b"].chart.kappa == 0
     np.testing.assert_array_equal(series["b"].axis, [475, 512.5, 550, 587.5, 625])
     assert len(series["a"].axis) == 9
-
-
-@pytest.mark.slow
-def test_a_series_that_was_learned_is_not_learned_again(folder, monkeypatch):
-    first = Panel.of(folder, tiny())
-    list(first.score())
-    monkeypatch.setattr("geonode.prediction.model.learn", None)  # nobody calls it
-    second = Panel.of(folder, tiny())
-    list(second.score())
-    assert not second.failed
-    tables = (one.table.drop(columns="seconds") for one in (first, second))
-    pd.testing.assert_frame_equal(*tables, check_exact=True)
-    with pytest.raises(TypeError):  # other parameters are another model
-        list(Panel.of(folder, tiny(metric__epochs=4)).score())
 
 
 # for people

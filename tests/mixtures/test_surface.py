@@ -17,7 +17,6 @@ from tests.mixtures import beer
 
 KNOWN = beer.amounts(11, 2)
 TWICE = np.concatenate([KNOWN, KNOWN[:4], KNOWN[:2]])
-ONE = Smoother((0, 3), (0.8, 1.7), 1e-2)
 OTHER = Smoother((8, 2), (3.0, 0.6), 1e-1)
 
 
@@ -65,13 +64,6 @@ def smoothers_of(surface):
         *(one.tolist() for one in columns), strict=True
     ):
         yield weight, size, Smoother((*charts,), (*lengths,), noise)
-
-
-@pytest.mark.parametrize("smoother", [ONE, OTHER])
-def test_kernels_follow_their_formula(smoother):
-    found, _ = Smoothers.of(Design.of(KNOWN), [smoother, ONE]).kernels(torch.from_numpy(KNOWN[:4]))
-    order = np.unique(KNOWN, axis=0, return_index=True)[1]
-    np.testing.assert_allclose(found[0], kernel(smoother, KNOWN, KNOWN[:4])[:, order], rtol=1e-10)
 
 
 def left_out(surface, scores, *without):

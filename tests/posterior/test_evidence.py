@@ -86,7 +86,7 @@ def by_refits(target, spectra):
     return np.stack(features, axis=1), np.array(context, dtype=float)
 
 
-@pytest.mark.parametrize(("place", "pedestal"), [(0, 0.0), (1, 0.0), (2, 0.0), (2, 1e5)])
+@pytest.mark.parametrize(("place", "pedestal"), [(0, 0.0), (1, 0.0), (2, 1e5)])
 def test_evidence_is_that_of_refits(place, pedestal):
     spectra = SPECTRA + pedestal
     fitted = FittedSmoothers.of(torch.from_numpy(LEVELS)[None], torch.from_numpy(spectra)[None])
@@ -95,8 +95,7 @@ def test_evidence_is_that_of_refits(place, pedestal):
     if pedestal:
         context[10] = np.log(1e-10) / 4  # the least that is told apart
     np.testing.assert_allclose(found.context[place], context, rtol=1e-6, atol=1e-9)
-    likelihood = features[:, 3].clip(min=-20)
-    features[:, 3] = likelihood
+    features[:, 3] = features[:, 3].clip(min=-20)
     atol = 1e-3 if pedestal else 1e-5  # what it leaves of the digits of a mean function {c}
     np.testing.assert_allclose(found.features[place].T, features, rtol=1e-5, atol=atol)
 

@@ -5,25 +5,9 @@ import torch
 from geonode.posterior.smoothers import ChartSmoothers
 from tests.posterior.kriging import Kriging
 
-LEVELS = np.array([0.0, 5.0, 10.0, 30.0, 60.0])
-TARGETS = np.array([20.0, 75.0])
-KRIGING = Kriging(LEVELS, TARGETS)
-SOME = [0, 40, 333, 700, 951, 1300, 1871]
-
 
 def batch(array):
     return torch.from_numpy(array)[None]
-
-
-@pytest.mark.parametrize("smoother", SOME)
-def test_weights_and_variance_are_those_of_kriging(smoother):
-    found = ChartSmoothers.of(batch(LEVELS)).at(batch(TARGETS))
-    for target in range(len(TARGETS)):
-        weights, variance = KRIGING.predict(smoother, list(range(5)), 5 + target)
-        np.testing.assert_allclose(
-            found.weights[0, target, :, smoother], weights, rtol=1e-6, atol=1e-8
-        )
-        assert found.variance[0, target, smoother] == pytest.approx(variance, rel=1e-6, abs=1e-8)
 
 
 @pytest.mark.parametrize("smoother", [4, 8, 52])

@@ -23,13 +23,11 @@ def test_a_range_has_its_steps_and_stop_if_it_lies_on_them(text, expected):
     assert spaced(text).tolist() == expected
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "0:60", "0:60:1:2", "a:60:1", "0:60:0", "60:0:1", "-5:60:1", "0:inf:1", "0:nan:1"],
-)
-def test_what_is_no_range_is_refused(text):
-    with pytest.raises(ParameterError, match="expected START:STOP:STEP"):
-        spaced(text)
+def test_what_is_no_range_is_refused():
+    no_numbers = "", "0:60", "0:60:1:2", "a:60:1", "0:inf:1", "0:nan:1"
+    for text in (*no_numbers, "0:60:0", "60:0:1", "-5:60:1"):
+        with pytest.raises(ParameterError, match="expected START:STOP:STEP"):
+            spaced(text)
 
 
 def test_as_many_as_are_allowed_and_no_more():

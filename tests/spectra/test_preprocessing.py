@@ -21,16 +21,6 @@ def test_snv_has_mean_0_and_deviation_1():
     np.testing.assert_allclose(found, [[-1, 0, 1], [-1, 0, 1]], atol=1e-15)
 
 
-def test_multiplicative_scatter_correction_is_snv_but_for_the_correlation():
-    reference = SPECTRA.mean(axis=0)
-    snv = steps("snv").transform(AXIS, SPECTRA)
-    for spectrum, found in zip(SPECTRA, snv, strict=True):
-        slope, offset = np.polyfit(reference, spectrum, 1)
-        correlation = np.corrcoef(reference, spectrum)[0, 1]
-        expected = reference.mean() + reference.std(ddof=1) / correlation * found
-        np.testing.assert_allclose((spectrum - offset) / slope, expected, atol=1e-9)
-
-
 def test_derivatives_are_exact_on_polynomials_of_the_degree():
     polynomial = np.polynomial.Polynomial([0.3, -0.2, 0.05])
     found = steps(SAVGOL).transform(AXIS, polynomial(AXIS - 410)[None])
@@ -137,21 +127,13 @@ def test_what_a_step_cannot_do_is_refused():
         steps("snv").transform(AXIS, flat, ["a", "b"])
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "msc",
-        {},
-        {"snv": None},
-        {"snv": {}, "asls": {}},
-        {"savgol": {"window": 8, "degree": 2}},
-        {"savgol": {"window": 5, "degree": 5}},
-        {"savgol": {"window": 5, "degree": 1, "derivative": 2}},
-        {"asls": {"asymmetry": 0.7}},
-        {"asls": {"asymmetry": 1e-5}},
+def test_a_step_that_is_none_is_refused():
+    windows = [(8, 2, 0), (5, 5, 0), (5, 1, 2)]
+    for said in (
+        *["msc", {}, {"snv": None}, {"snv": {}, "asls": {}}],
+        *[{"savgol": {"window": w, "degree": d, "derivative": of}} for w, d, of in windows],
+        *[{"asls": {"asymmetry": one}} for one in (0.7, 1e-5)],
         *[{"asls": {"smoothness": one}} for one in (0.1, 1e10, 1e18, float("inf"))],
-    ],
-)
-def test_a_step_that_is_none_is_refused(said):
-    with pytest.raises(ValidationError):
-        PreprocessStep.model_validate(said)
+    ):
+        with pytest.raises(ValidationError):
+            PreprocessStep.model_validate(said)

@@ -1,16 +1,20 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xarray
 
 from geonode.errors import ArtifactError, CorruptArtifactError, MissingArtifactError
 from geonode.spectra.chart import Chart
-from geonode.spectra.series import Series, read_series, write_series
+from geonode.spectra.series import read_series, write_series
 from geonode.spectra.table import SpectraTable
 from geonode.storage.artifact import open_artifact
+from tests.factory import series_of
 from tests.reading.tables import parameters, read_table
 
 LEVELS = np.array([0.0, 5.0, 20.0, 60.0])
 AXIS = np.array([400.0, 410.0, 425.0, 500.0, 600.0])
+LABELS = {"signal": "intensity", "axis": "raman_shift", "axis_unit": "nm", "signal_unit": "1"}
 
 
 def table(replicates=(1, 3, 1, 2), first=0.0):
@@ -38,9 +42,15 @@ def written(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("counts", [(1, 1, 1, 1), (1, 3, 1, 2)])
-@pytest.mark.parametrize("kind", [("linear", None), ("log", None), ("asinh", 0.1 + 0.2)])
-def test_a_written_series_reads_back_to_the_last_bit(written, counts, kind):
+@pytest.mark.parametrize(
+    ("kind", "counts"),
+    [
+        (("linear", None), (1, 1, 1, 1)),
+        (("log", None), (1, 3, 1, 2)),
+        (("asinh", 0.1 + 0.2), (1, 3, 1, 2)),
+    ],
+)
+def test_a_written_series_reads_back_to_the_last_bit(written, kind, counts):
     # The kappa of a linear chart may be infinite, which JSON has no number for.
     made, chart, path = written(chart=kind, replicates=counts, first=0.7)
     series = read_series(path)
@@ -58,27 +68,20 @@ def test_a_written_series_reads_back_to_the_last_bit(written, counts, kind):
         np.testing.assert_array_equal(getattr(series.replicates, name), expected)
 
 
-def series_on(axis, labels=None):
-    return Series.of_levels(
-        LEVELS, axis, np.zeros((4, len(axis))), Chart.of("linear", None, LEVELS), labels or {}
-    )
+def series_on(axis):
+    return replace(series_of(LEVELS, np.zeros((4, len(axis))), axis), labels=LABELS)
 
 
-def test_charted_positions_and_wavelengths():
+def test_charted_positions_wavelengths_and_labels():
     series = series_on(AXIS)
     np.testing.assert_allclose(series.positions, [-1, -5 / 6, -1 / 3, 1])
     np.testing.assert_allclose(series.wavelengths, [-1, -0.9, -0.75, 0, 1])
+    assert (series.axis_label, series.signal_label) == ("raman shift (nm)", "intensity")
     # The ends are exact: a geometry on [-1, 1] has nothing beyond.
     for low, high in ((400, 600), (200.1, 800.7), (1e-9, 3e7), (-0.3, 0.1)):
         ends = series_on(np.linspace(low, high, 7)).wavelengths[[0, -1]]
         np.testing.assert_array_equal(ends, [-1, 1])
     np.testing.assert_array_equal(series_on(AXIS[:1]).wavelengths, [0.0])
-
-
-def test_labels_have_units_unless_dimensionless():
-    labels = {"signal": "intensity", "axis": "raman_shift", "axis_unit": "nm", "signal_unit": "1"}
-    series = series_on(AXIS, labels)
-    assert (series.axis_label, series.signal_label) == ("raman shift (nm)", "intensity")
 
 
 def test_the_artifact_explains_itself_to_xarray_and_is_a_series_again(written):
