@@ -1,5 +1,6 @@
 """Input at the limits: an answer with its interval, or one line."""
 
+import re
 import warnings
 
 import numpy as np
