@@ -31,8 +31,6 @@ RenamedColumns = Literal["ask", "marks", "levels"]
 SECOND_TABLE = "give concentrations in a second table (spectra.concentrations)"
 """Advice where names are no concentrations."""
 
-"""Numbers of which commas may part thousands."""
-
 _BLANK = re.compile("bl(?:an|n)?[kc]|zero|solvent|water|buffer|control|^ref|leer|null", re.I)
 _NATURAL = re.compile(
     "(?:tap|river|lake|sea|well|waste|drink|ground|rain|spring)\\w*[ _-]?water", re.I
