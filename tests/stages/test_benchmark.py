@@ -20,18 +20,23 @@ from tests.geometry.small_series import LEVELS, small_metrics, small_series
 KERNELS = {"geodesics": {"rows": 20, "per_second": 1e8}, "training": {"trained_per_second": 1e6}}
 
 
-@pytest.fixture
-def measured(project, run, monkeypatch):
-    """What the stage writes after a run, with timings of a device that is not there."""
+def leave_run(project, monkeypatch, reading, lineage):
+    """Records of a whole run here, and small spectra and metrics, by the modules that read them."""
     found = read_parameters(project / "params.yaml")
     for place, name in enumerate(PIPELINE):
         record = Record(10.0 + place, 100.0 + place, None, None, 0.5, 0.25)
         write_json(RECORDS / f"{name}.json", asdict(record))
     write_json(DEVICE, resolve("cpu", found.precision).describe())
     series = small_series(levels=LEVELS)
-    monkeypatch.setattr(geonode.spectra.series, "read_series", lambda path: series)
-    monkeypatch.setattr(geonode.storage.lineage, "consistent_artifacts", lambda *_: nullcontext())
+    monkeypatch.setattr(reading, "read_series", lambda path: series)
+    monkeypatch.setattr(lineage, "consistent_artifacts", lambda *_: nullcontext())
     monkeypatch.setattr(LearnedMetrics, "read", lambda path: small_metrics(series))
+
+
+@pytest.fixture
+def measured(project, run, monkeypatch):
+    """What the stage writes after a run, with timings of a device that is not there."""
+    leave_run(project, monkeypatch, geonode.spectra.series, geonode.storage.lineage)
     monkeypatch.setattr(kernels.Kernels, "measure", lambda _: KERNELS)
 
     def measure():
