@@ -100,8 +100,10 @@ class Processes(Engine):
         if processes <= 1:
             super().work(recipe, tiles, take, report, cores)
             return
-        module = getattr(recipe, "func", recipe).__module__
-        with _pool(recipe, module, processes, report) as submit:
+        function: Any = recipe
+        while isinstance(function, partial):
+            function = function.args[0] if function.func is partial else function.func
+        with _pool(recipe, function.__module__, processes, report) as submit:
             for tile, future in [(tile, submit(tile)) for tile in tiles]:
                 take(tile, future.result())
 

@@ -173,3 +173,24 @@ def test_processes_that_cannot_be_started_are_an_error_with_a_remedy(call, tmp_p
     assert "EngineError: " in done.stderr
     assert "AF_UNIX path too long" in done.stderr
     assert "set TMPDIR to a short path" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are spawned elsewhere")
+@pytest.mark.parametrize("recipe", ["job.make", "partial(job.make)", "partial(partial, job.work)"])
+def test_processes_are_forked_from_one_that_has_imported_their_work(recipe, tmp_path):
+    """Else each of them would import torch again, which takes longer than many a training."""
+    (tmp_path / "job.py").write_text(
+        "import os\nIMPORTED = os.getpid()\ndef make():\n    return work\n"
+        "def work(tile, report):\n    return IMPORTED != os.getpid()\n"
+    )
+    (tmp_path / "main.py").write_text(
+        "from functools import partial\nfrom pathlib import Path\n"
+        "from geonode.compute.processes import Processes\n"
+        "import job\nfound = {}\nif __name__ == '__main__':\n"
+        f"    Processes(Path()).work({recipe}, [1, 2], found.setdefault, cores=2)\n"
+        "    print(found)\n"
+    )
+    path = os.pathsep.join([str(ROOT), str(tmp_path)])
+    command, env = [sys.executable, tmp_path / "main.py"], os.environ | {"PYTHONPATH": path}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == "{1: True, 2: True}\n"
