@@ -250,6 +250,8 @@ def samples(
 ) -> None:
     """RMSEP over that of PLS of 1 to 20 components, and coverage of 90% intervals, by amount."""
     work = trials_of_samples(folder, each, seed, parts, fewest=1)
+    if not work:
+        raise typer.BadParameter("found no amounts, expected a folder with some, or --each")
     table = rows_of("calibrating samples", estimated_samples, work)
     groups = ["kind", "set", "substance"]
     errors = table.groupby(groups)[["auto", "PLS"]].agg(rms)
