@@ -234,7 +234,7 @@ def folds_of(
         return group
     total = np.zeros((len(means), spectra.shape[1]))
     np.add.at(total, group, spectra - spectra.mean(axis=0))
-    away = np.sum(total**2, axis=1) / counts**2
+    away = without_rounding(np.sum(total**2, axis=1) / counts**2)
     return (np.argsort(np.lexsort((away, means))) % INTERLEAVED)[group]
 
 

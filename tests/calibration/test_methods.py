@@ -136,6 +136,15 @@ def test_the_order_of_samples_of_equal_concentrations_decides_no_fold():
     assert np.bincount(folds).tolist() == [3] * 10
 
 
+def test_rounding_decides_no_fold_of_mirrored_samples():
+    levels, sign = np.repeat(np.arange(12.0), 2), np.tile([[1.0], [-1.0]], (12, 1))
+    spectra = sign * np.linspace(0.1, 0.7, 5)
+    folds, random = folds_of(levels, np.arange(24), spectra), np.random.default_rng(0)
+    for _ in range(5):
+        rounded = spectra * (1 + 1e-14 * random.normal(size=spectra.shape))
+        np.testing.assert_array_equal(folds_of(levels, np.arange(24), rounded), folds)
+
+
 # leverages, lines and the quadratic
 
 
