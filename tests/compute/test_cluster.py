@@ -21,6 +21,7 @@ from geonode.errors import EngineError
 from tests.compute import tiles
 from tests.storage.damage import contents
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 connect = importlib.import_module("distributed.comm").connect
 
@@ -51,8 +52,11 @@ def near():
 
 @pytest.fixture(scope="module")
 def address():
-    """Of a cluster of two workers."""
-    with local_cluster(n_workers=2, threads_per_worker=1) as cluster:
+    """Of a cluster of two workers, which sets no memory threshold here as it replaces a dead one."""
+    with (
+        dask.config.set({module.ENVIRON: module.OF_WORKERS}),
+        local_cluster(n_workers=2, threads_per_worker=1) as cluster,
+    ):
         yield cluster.scheduler_address
 
 
@@ -156,7 +160,7 @@ def test_results_that_die_with_their_worker_are_worked_on_again(pair):
 
 @pytest.mark.slow
 def test_an_interrupt_ends_a_cluster_of_ones_own_at_once(tmp_path, monkeypatch):
-    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)  # of the other cluster
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)  # of clusters of other tests
     seen = tmp_path / "seen"
     seen.mkdir()
 
