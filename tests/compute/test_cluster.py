@@ -52,7 +52,7 @@ def near():
 
 @pytest.fixture(scope="module")
 def address():
-    """Of a cluster of two workers, which sets no memory threshold here as it replaces a dead one."""
+    """Of a cluster of two workers, whose successors set no threshold of memory in this process."""
     with (
         dask.config.set({module.ENVIRON: module.OF_WORKERS}),
         local_cluster(n_workers=2, threads_per_worker=1) as cluster,
