@@ -41,11 +41,13 @@ class Nodes(NamedTuple):
 
 
 def believable_range(levels: Levels) -> tuple[float, float]:
-    """Range of concentrations to consider, by the larger of a linear and a logarithmic step.
+    """Range of concentrations to consider, beyond both ends of the levels.
 
-    Half of the span of the levels is a step too: neighbours may be close where others are far
-    apart. It begins at zero if it would begin below all knots on the logarithmic scale. Logarithms
-    near zero, such as of what rounding leaves of 0.9 - 1.5 * 0.6, would fill the range otherwise.
+    Above by the larger of a linear and a logarithmic step; below the linear one is never smaller,
+    as the tangent of r^-1.5 at 1 is below it. Half of the span of the levels is a step too:
+    neighbours may be close where others are far apart. It begins at zero if it would begin below
+    all knots on the logarithmic scale. Logarithms near zero, such as of what rounding leaves of
+    0.9 - 1.5 * 0.6, would fill the range otherwise.
 
     Args:
         levels: training levels, ascending, none negative.
@@ -57,8 +59,6 @@ def believable_range(levels: Levels) -> tuple[float, float]:
     high = last + max(BEYOND * (last - before), least)
     if before > 0:
         high = max(high, last * (last / before) ** BEYOND)
-    if first > 0:
-        low = min(low, first * (first / second) ** BEYOND)
     return low if low > _lowest_on_logarithm(levels) else 0.0, high
 
 

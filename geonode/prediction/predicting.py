@@ -56,7 +56,7 @@ class PredictedBlock:
         cls,
         model: SpectralModel,
         concentrations: Float[np.ndarray, "target"],
-        start: int = 0,
+        start: int,
         level: float = COVERAGE,
     ) -> "PredictedBlock":
         """Predictions of a model at some concentrations.

@@ -1,7 +1,10 @@
 """Whether spectra and concentrations belong together, against noise and against closed forms."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist, squareform
 
 from geonode.calibration import chance
 from geonode.calibration.chance import Chance
@@ -31,6 +34,25 @@ def test_the_exact_p_value_of_a_line():
     found = Chance.of(*along(6, lambda c: c))
     assert found.p_value == pytest.approx(2 * 2 / 720 / 0.8)
     assert found.test == chance.ORDER
+
+
+def test_the_order_is_judged_by_distance_covariance_and_by_neighbours():
+    """The first in the form S1 + S2 - 2 S3 of Szekely, Rizzo and Bakirov (2007)."""
+    random, known = np.random.default_rng(7), np.arange(6)
+    spectra = random.normal(size=(6, 2)) + [0.8, 0] * known[:, None]
+    apart, orders = squareform(pdist(spectra)), np.array([*permutations(known)])
+
+    def covariance(order):
+        ranks = np.abs(np.subtract.outer(order, order))
+        three = np.sum(apart.mean(axis=0) * ranks.mean(axis=0)) / 6
+        return np.mean(apart * ranks) + apart.mean() * ranks.mean() - 2 * three
+
+    covariances = np.array([covariance(order) for order in orders])
+    neighbours = -np.array([np.sum(apart[order[1:], order[:-1]] ** 2) for order in orders])
+    shares = [np.mean(each >= each[0] - 1e-9) for each in (covariances, neighbours)]
+    assert shares[0] < shares[1]
+    found = Chance.of(known.astype(float), spectra)
+    assert (found.test, found.p_value) == (chance.ORDER, pytest.approx(2 * shares[0] / 0.8))
 
 
 def test_few_levels_that_turn_are_left_to_the_axis():

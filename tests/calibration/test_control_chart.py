@@ -98,6 +98,22 @@ def test_amounts_have_the_unit_of_their_control_in_the_history(tmp_path):
     append(path, [second._replace(control="low", unit="ppb")])  # another control
 
 
+@pytest.mark.parametrize(
+    ("unit", "other", "factor"),
+    [
+        *(("M", "mmol/L", 1e3), ("uM", "nM", 1e3), ("nM", "pM", 1e3)),
+        *(("ppm", "ppb", 1e3), ("ppb", "ppt", 1e3), ("g/L", "mg/mL", 1.0), ("mg/L", "ug/mL", 1.0)),
+        *(("mg/L", "ug/L", 1e3), ("ug/L", "ng/mL", 1.0), ("ng/mL", "ng/L", 1e3)),
+    ],
+)
+def test_amounts_are_converted_between_units(unit, other, factor):
+    (one,) = history(0.5)
+    for own, wanted, times in ((unit, other, factor), (other, unit, 1 / factor)):
+        found = one._replace(unit=own).converted(wanted)
+        assert found[3:6] == pytest.approx([times * number for number in one[3:6]])
+        assert (found.z, found.unit) == (one.z, wanted)
+
+
 HEADER = "date,file,control,nominal,estimate,standard_error,z\n"
 
 PROGRAM = """

@@ -3,9 +3,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import multivariate_t
 
 from geonode.mixtures.design import Design
-from geonode.mixtures.forward import MARGIN, ForwardModel, covariances_of
+from geonode.mixtures.forward import (
+    ERROR_FREEDOM,
+    MARGIN,
+    WIDTH,
+    ForwardModel,
+    covariances_of,
+)
 from tests.mixtures import beer
 
 KNOWN = beer.amounts(30, 2)
@@ -71,6 +78,24 @@ def test_modes_are_the_lowest_points_of_a_grid(bent):
         assert bent.likelihood(here, scores[[place]]).loss <= on_grid.min() + 1e-6
         assert (modes.above[place] >= 0).all()
         assert modes.above[place, 0] == 0
+
+
+def test_losses_are_those_of_a_multivariate_t_distribution(bent):
+    """And of the normal prior of the amounts, but for one constant."""
+    scores = (beer.spectra([[5.5, 4.4]], bend=2.0) - bent.mean) @ bent.directions
+    points = torch.from_numpy(KNOWN[:6])
+    found = bent.likelihood(points, torch.from_numpy(np.repeat(scores, 6, axis=0)))
+    whitening = bent.whitening.numpy()
+    predicted, _, variance = (one.numpy() for one in bent.surface.at(points))
+    away = KNOWN[:6] - bent.design.amounts.mean(axis=0)
+    prior = np.einsum("pd,de,pe->p", away, bent.precision.numpy(), away) / 2
+    law = [
+        multivariate_t(whitening @ mean, WIDTH * size * np.eye(len(whitening)), ERROR_FREEDOM)
+        for mean, size in zip(predicted, variance, strict=True)
+    ]
+    density = [float(one.logpdf(whitening @ scores[0])) for one in law]
+    loss = found.loss.numpy() - prior + density
+    np.testing.assert_allclose(loss, loss[0], rtol=1e-9)
 
 
 def test_gradients_are_those_of_finite_differences_where_the_variance_is_even(bent):

@@ -29,6 +29,10 @@ def test_zero_has_no_logarithm():
     assert positions(DOUBLING, targets).valid[0, LOG].tolist() == [False, True]
     others = [place for place in range(len(FAMILIES)) if place != LOG]
     assert positions(EVEN, targets).valid[0, others].all()
+    found = positions(EVEN, targets)
+    for linear in (found.levels, found.targets):
+        assert torch.equal(linear[0, LOG], linear[0, 0])
+    torch.testing.assert_close(found.levels[0, 0], EVEN[0] / 30 - 1)
 
 
 @pytest.mark.parametrize("levels", [EVEN, DOUBLING])

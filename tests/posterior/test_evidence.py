@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from geonode.posterior import evidence
 from geonode.posterior.evidence import NEAR, FittedSmoothers
 from geonode.posterior.smoothers import dictionary
 from tests.posterior.kriging import Kriging
@@ -98,6 +99,16 @@ def test_evidence_is_that_of_refits(place, pedestal):
     features[:, 3] = features[:, 3].clip(min=-20)
     atol = 1e-3 if pedestal else 1e-5  # what it leaves of the digits of a mean function {c}
     np.testing.assert_allclose(found.features[place].T, features, rtol=1e-5, atol=atol)
+
+
+def test_evidence_does_not_depend_on_how_many_axes_are_worked_on_at_once(monkeypatch):
+    levels, spectra = torch.from_numpy(LEVELS)[None], torch.from_numpy(SPECTRA)[None]
+    found = []
+    for at_once in (2**18, 1):
+        monkeypatch.setattr(evidence, "PRODUCTS", at_once)
+        fitted = FittedSmoothers.of(levels, spectra)
+        found.append(fitted.evidence(torch.from_numpy(TARGETS)[None]).features)
+    torch.testing.assert_close(*found, rtol=1e-6, atol=1e-9)
 
 
 def test_blanks_are_marked_in_the_context():

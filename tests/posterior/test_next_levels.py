@@ -20,6 +20,16 @@ def test_over_decades_middles_are_geometric():
     assert min(abs(first.amounts[0] / np.sqrt(levels[1:] * levels[:-1]) - 1)) < 1e-12
 
 
+def test_wavelengths_that_are_measured_twice_say_nothing_new():
+    levels = np.array([0.0, 10, 20, 30, 40, 80])
+    spectra = np.sin(levels / 9)[:, None] * BAND
+    errors = [
+        expected_errors(levels, np.repeat(spectra, count, axis=1), np.array([5.0, 60]))[1]
+        for count in (1, 2)
+    ]
+    np.testing.assert_allclose(*errors, rtol=1e-9)
+
+
 def test_proposals_follow_from_those_before():
     levels = np.array([0.0, 10, 20, 30, 40])
     spectra = np.where(levels < 25, levels, 50 - levels)[:, None] * BAND  # turn over at 25
