@@ -5,9 +5,10 @@ compares a sum over pairs, sum A_ij B_ij, with those of permuted rows and column
 
 - Order: concentrations are permuted. Distance covariance (A distances of spectra, B of ranks, both
   centred twice) shows responses that rise, the von Neumann ratio (A squared distances of two
-  leading scores, B neighbours) those that turn. Of 20 samples or more regression on a quarter as
-  many scores (A a projector, B products of concentrations) shows small ones. The p-value is the
-  least times their number.
+  leading scores, B neighbours) those that turn. From seven levels regression on a quarter as many
+  scores (A a projector, B products of ranks, from 20 samples of concentrations) shows small ones,
+  as on a background that varies. The p-value is the share of orders whose least share by one of
+  these tests is as small.
 - Replicates: scans are permuted among levels. A are their products, B averages those of a level.
 - Axis: wavelengths are permuted. A are products of what is left of the mean spectrum, B joins
   neighbours: a spectrum is smooth in its own order, white noise in none.
@@ -24,7 +25,8 @@ that it is exact where they were drawn independently.
 
 Sources: G. J. Szekely, M. L. Rizzo and N. K. Bakirov, Ann. Statist. 35 (2007) 2769; J. von Neumann,
 Ann. Math. Statist. 12 (1941) 367; C. R. Genovese, K. Roeder and L. Wasserman, Biometrika 93 (2006)
-509 (weights).
+509 (weights); P. H. Westfall and S. S. Young, Resampling-Based Multiple Testing, Wiley 1993 (least
+p-value of several permutation tests).
 """
 
 from dataclasses import dataclass
@@ -40,7 +42,7 @@ from geonode.ties import EQUAL
 from geonode.wording import number
 
 LIKELY_CHANCE = 0.05  # p-value above which a series could be chance
-DECIDING, REGRESSED = 7, 20  # levels whose order decides alone; samples that are regressed too
+DECIDING, MANY = 7, 20  # levels whose order decides alone; samples of which amounts are regressed
 FIRST, SECOND = 0.8, 0.2  # weights of two tests
 EXACT_UP_TO, DRAWN = 6, 999  # rows all orders of which are compared, and how many of more rows
 MOST = 100  # rows that are compared, evenly spaced
@@ -141,17 +143,16 @@ def _by_order(concentrations: Concentrations, spectra: Spectra) -> float:
     apart = np.abs(rank[:, None] - rank)
     left, singular, _ = np.linalg.svd(spectra[kept] - spectra[kept].mean(0), full_matrices=False)
     scores = left * singular
+    near = -squareform(pdist(scores[:, :2], "sqeuclidean"))
     found = [
-        _share_as_large(
-            _doubly_centred(squareform(pdist(scores))), _doubly_centred(apart.astype(float))
-        ),
-        _share_as_large(-squareform(pdist(scores[:, :2], "sqeuclidean")), 1.0 * (apart <= 1)),
+        _shares(_doubly_centred(squareform(pdist(scores))), _doubly_centred(apart.astype(float))),
+        _shares(near, 1.0 * (apart <= 1)),
     ]
-    if len(kept) >= REGRESSED:
-        known, basis = concentrations[kept], left[:, : len(kept) // 4]
-        away = known - known.mean()
-        found.append(_share_as_large(basis @ basis.T, np.outer(away, away)))
-    return min(1.0, len(found) * min(found))
+    if len(kept) >= DECIDING:
+        known = concentrations[kept] if len(kept) >= MANY else rank
+        basis, away = left[:, : len(kept) // 4], known - known.mean()
+        found.append(_shares(basis @ basis.T, np.outer(away, away)))
+    return float(_as_large(-np.min(found, axis=0), 1.0)[0])
 
 
 def _beside_others(
@@ -167,7 +168,7 @@ def _beside_others(
     left = permuted - permuted @ explained @ explained.T
     size = np.sum(left**2, axis=1) + np.finfo(float).tiny
     shares = np.sum((left @ scores) ** 2, axis=1) / size
-    return _share_of_first(shares.tolist(), 1.0)
+    return float(_as_large(shares, 1.0)[0])
 
 
 def _by_replicates(spectra: Spectra, replicates: Replicates) -> float:
@@ -176,20 +177,20 @@ def _by_replicates(spectra: Spectra, replicates: Replicates) -> float:
     kept = np.argsort(level, kind="stable")[_evenly(len(level))]
     same = (level[kept, None] == level[kept]).astype(float)
     away = scans[kept] - scans[kept].mean(axis=0)
-    return _share_as_large(away @ away.T, same / same.sum(axis=1))
+    return float(_shares(away @ away.T, same / same.sum(axis=1))[0])
 
 
 def _along_axis(spectra: Spectra) -> float:
     """p-value of what differs between levels being as rough along the axis as in other orders."""
     away = (spectra - spectra.mean(axis=0)).T
     sums = [np.sum(away[order[1:]] * away[order[:-1]]) for order in _orders(len(away))]
-    return _share_of_first(sums, float(np.sum(away**2)))
+    return float(_as_large(np.array(sums), float(np.sum(away**2)))[0])
 
 
-def _share_as_large(one: Matrix, other: Matrix) -> float:
-    """Share of the orders of the rows of a symmetric matrix that have as large a sum of A B."""
-    sums = [np.sum(one[order][:, order] * other) for order in _orders(len(one))]
-    return _share_of_first(sums, float(np.sum(np.abs(one * other))))
+def _shares(one: Matrix, other: Matrix) -> Float[np.ndarray, "order"]:
+    """Of every order of the rows of a symmetric matrix, the share with as large a sum of A B."""
+    sums = np.array([np.sum(one[order][:, order] * other) for order in _orders(len(one))])
+    return _as_large(sums, float(np.sum(np.abs(one * other))))
 
 
 def _orders(count: int) -> Int[np.ndarray, "order row"]:
@@ -200,9 +201,10 @@ def _orders(count: int) -> Int[np.ndarray, "order row"]:
     return np.concatenate([np.arange(count)[None], drawn])
 
 
-def _share_of_first(sums: list[float], size: float) -> float:
-    """Share of sums that are as large as the first one, but for rounding of terms of a size."""
-    return float(np.mean(np.array(sums) >= sums[0] - EQUAL * size))
+def _as_large(values: Float[np.ndarray, "order"], size: float) -> Float[np.ndarray, "order"]:
+    """Share of values as large as each, but for rounding of terms of a size."""
+    smaller = np.searchsorted(np.sort(values), values - EQUAL * size)
+    return (len(values) - smaller) / len(values)
 
 
 def _evenly(count: int) -> Int[np.ndarray, "row"]:

@@ -32,7 +32,7 @@ def test_few_series_of_noise_are_more_than_chance(levels):
 def test_the_exact_p_value_of_a_line():
     # Two of the 720 orders, the given one and its reverse, are as good, in both tests.
     found = Chance.of(*along(6, lambda c: c))
-    assert found.p_value == pytest.approx(2 * 2 / 720 / 0.8)
+    assert found.p_value == pytest.approx(2 / 720 / 0.8)
     assert found.test == chance.ORDER
 
 
@@ -81,13 +81,15 @@ def test_replicates_judge_four_levels(size, likely):
     assert found.test == chance.REPLICATES or likely
 
 
-def test_a_small_part_of_what_varies_is_seen_in_many_samples():
+@pytest.mark.parametrize("samples", [8, 12, 60])
+def test_a_small_part_of_what_varies_is_seen(samples):
+    """As a band on a background that differs from sample to sample."""
     random = np.random.default_rng(0)
-    known, other = random.random((2, 60))
+    known, other = random.random((2, samples))
     spectra = np.outer(other, BAND) + np.outer(known, 0.02 * np.roll(BAND, 12))
     found = Chance.of(known, spectra + 1e-4 * random.normal(size=spectra.shape))
     assert not found.is_likely
-    assert Chance.of(random.random(60), spectra).is_likely
+    assert Chance.of(random.random(samples), spectra).is_likely
 
 
 def test_units_the_scale_of_the_levels_and_their_order_change_nothing():
@@ -129,7 +131,7 @@ def test_a_weak_substance_is_seen_beside_a_strong_one():
     assert not (strong.is_likely or found.is_likely)
     assert found.test == chance.OTHERS
     assert none.is_likely
-    assert Chance.of(known[:, 1], spectra).is_likely
+    assert not Chance.of(known[:, 1], spectra).is_likely
     twice = Chance.of_each(np.vstack([known, known]), np.vstack([spectra, spectra]))
     assert twice == (strong, found, none)  # replicates are no further mixtures
 
