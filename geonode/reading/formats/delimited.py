@@ -20,7 +20,13 @@ import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import marked_number
-from geonode.reading.layouts.table_place import FIRST_ROWS, Place, grid_of, trimmed
+from geonode.reading.layouts.table_place import (
+    FIRST_ROWS,
+    Place,
+    grid_of,
+    trimmed,
+    with_units_below,
+)
 from geonode.reading.refusals import require_at_most
 from geonode.reading.sheet import (
     LONGEST_NAME,
@@ -130,7 +136,10 @@ def _rows_of_lines(lines: Iterable[tuple[int, str]], delimiter: str) -> list[Row
         count += len(cells) if any(cells) else 0
         require_values(count)
         rows.append((number, cells if any(cells) else []))
-    return rows
+    left = min(
+        (next(at for at, cell in enumerate(cells) if cell) for _, cells in rows if cells), default=0
+    )
+    return with_units_below([(number, cells[left:]) for number, cells in rows])
 
 
 def _parted(line: str, delimiter: str) -> list[str]:
@@ -153,7 +162,10 @@ def _delimiter(lines: Numbered, *, clear: bool = False, of_names: bool = False) 
             continue
         if delimiter == " " and of_names and found:
             break
-        place = Place.of(_rows_of_lines(lines, delimiter), delimiter, of_names=of_names)
+        try:
+            place = Place.of(_rows_of_lines(lines, delimiter), delimiter, of_names=of_names)
+        except SpectraError:  # raised again if none is better
+            continue
         rows = [cells for _, cells in place.table[: FIRST_ROWS + 1]]
         if delimiter == "\t":
             tabs = all(len(cells) > 1 for cells in rows)
@@ -264,7 +276,7 @@ def read_text(
     ends = content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
     require_at_most(largest, len(content))
     require_at_most(MOST_TEXT_LINES, ends, "lines")
-    content = content.removeprefix(codecs.BOM_UTF8).replace(b"\r\r\n", b"\r\n")
+    content = content.replace(codecs.BOM_UTF8, b"").replace(b"\r\r\n", b"\r\n")
     lines = content.splitlines(keepends=True)
     if b"\0" in content or any(len(line) >= longest for line in lines):
         raise SpectraError(

@@ -89,6 +89,8 @@ def direction(grid: Cells, asked: Asked) -> tuple[Way, str]:
         found = ("rows", "the headers number an axis")
     elif axis_leads(header):
         found = ("rows", "the headers are an axis, and columns about samples stand behind it")
+    elif role(corner) == "axis" and _is_beside_names(grid):
+        found = ("rows", f"{corner[:40]!r} is the axis of the headers, above names")
     elif role(corner) == "axis":
         found = ("columns", f"the first header, {corner[:40]!r}, names an axis")
     elif role(corner) in ("concentration", "other") and (
@@ -103,6 +105,12 @@ def direction(grid: Cells, asked: Asked) -> tuple[Way, str]:
         way: Way = "rows" if across > MOST_LEVELS else "columns"
         found = (way, f"no series has {max(across, rows)} levels")
     return found
+
+
+def _is_beside_names(grid: Cells) -> bool:
+    """True if all headers but the first are an axis, and the first column is names."""
+    is_axis = axis_columns(grid.header) == range(1, len(grid.header))
+    return is_axis and bool(grid.rows) and all(cell[:1].isalpha() for cell in grid.column(0))
 
 
 def _may_be_axis(grid: Cells) -> bool:
@@ -263,7 +271,8 @@ class OneRow:
         about = [at for at in range(len(header)) if at not in axis]
         if asked.series and about == [0]:
             refuse_turned(grid, rows=True)
-        axis_name, unit = axis_header(corner_parts(header[0])[1])
+        of_rows, of_axis = corner_parts(header[0])
+        axis_name, unit = axis_header(of_rows if role(of_rows) == "axis" else of_axis)
         texts, places = [header[at] for at in axis], [grid.place(at + 1) for at in axis]
         values, unit = axis_of(texts, places, unit)
         labels = [column_labels(grid, at) for at in about]

@@ -9,11 +9,18 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Literal, NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import CONCENTRATION_UNIT, UNITS, level, role, with_point
+from geonode.reading.headers import (
+    CONCENTRATION_UNIT,
+    Role,
+    axis_unit,
+    level,
+    role,
+    with_point,
+)
 from geonode.reading.sheet import Cells, Decimal, Row, Understood, is_word, to_number
 
 Kind = Literal["data", "paired", "lone", "named", "number", "text", "blank"]
@@ -27,6 +34,9 @@ FIRST_ROWS = 20
 """Rows of a body from which its number of columns is known, and what parts them."""
 
 _MARKS = re.compile(r'[,;\t| "]+')
+
+
+_CORNERS: tuple[Role, ...] = ("axis", "concentration")
 
 
 class Place(NamedTuple):
@@ -62,7 +72,9 @@ class Place(NamedTuple):
             return cls(list(rows[:1]), list(rows[1:]), False)
         top, start, end = found
         body = list(rows[start:end])
-        header = [_completed(row, body) for row in rows[top:start] if row[1]]
+        header = [row for row in rows[top:start] if row[1]]
+        width = len(trimmed(body[0][1])) - 1
+        header[-2:] = [_completed(row, header[-2:], width) for row in header[-2:]]
         if not _names_columns(header[-2:], body):
             header = _above_keys(header, body)
         return cls(header, body, True)
@@ -106,13 +118,16 @@ def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:
     if _is_number(cells[0]) and not sentence:
         if len(filled) == 1:
             return "lone" if len(cells) > 1 else "number"
-        paired = len(trimmed(cells)) > 4 and all(cells[:-1:2]) and not any(cells[1::2])
+        above = trimmed(cells)
+        paired = len(above) > 4 and all(above[::2]) and not any(above[1::2])
         return "paired" if paired else "data"
     # Whatever else may part it: rows of another table are not text around this one.
     parts = [part for part in _MARKS.split(" ".join(cells)) if part]
     if cells[0] and len(parts) > 1 and all(map(_is_number, parts)):
         return "data"
-    ends_in_numbers = len(parts) > 2 and all(map(_is_number, parts[-2:]))
+    numbers = sum(map(_is_number, filled))
+    mostly = numbers >= FEWEST_ROWS and 2 * numbers > len(filled)
+    ends_in_numbers = mostly or (len(parts) > 2 and all(map(_is_number, parts[-2:])))
     if cells[0][:1].isdigit():
         return "data" if ends_in_numbers else "number"
     # Where an axis has ended before its neighbours, numbers stand without a name.
@@ -120,6 +135,32 @@ def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:
     is_key = cells[0] and len(filled) == 2 and mark not in " ," and _is_number(filled[1])
     named: Kind = "number" if is_key else "named"  # as of a decimal comma
     return named if alone or ends_in_numbers else "text"
+
+
+def with_units_below(rows: list[Row]) -> list[Row]:
+    """Rows of which that of units below a header with numbers is joined to it.
+
+    Below numbers stand the units of an axis, as those of concentrations name spectra in columns.
+    """
+    for at, ((number, names), (_, units)) in enumerate(pairwise(rows)):
+        if not _is_unit(next(filter(None, units), "")):
+            continue
+        each = list(zip_longest(names, units, fillvalue=""))
+        are_units = all(
+            (axis_unit if _is_number(name) else _is_unit)(one) for name, one in each if one
+        )
+        if are_units and sum(map(_is_number, names)) >= FEWEST_ROWS:
+            joined = [
+                f"{name} ({one.strip('()[]')})" if name and one else name or one
+                for name, one in each
+            ]
+            return [*rows[:at], (number, joined), *rows[at + 2 :]]
+    return rows
+
+
+def _is_unit(cell: str) -> bool:
+    """True where a cell is a unit of an axis or of concentrations, in brackets or not."""
+    return bool(axis_unit(cell) or re.fullmatch(CONCENTRATION_UNIT, cell.strip("()[]")))
 
 
 def _is_number(cell: str) -> bool:
@@ -193,15 +234,27 @@ def _names_columns(above: list[Row], body: list[Row]) -> bool:
     return role(cells[0]) == "axis" or not (is_key or alike)
 
 
-def _completed(row: Row, body: list[Row]) -> Row:
-    """A row of concentrations of some spectra, with a mark for each of the others."""
+def _completed(row: Row, header: list[Row], width: int) -> Row:
+    """A row of a header with a concentration, or a mark in place of one, above every spectrum.
+
+    A concentration above the first of as many columns each is of all of them, unless these have
+    names of their own. Marks are put into a row that is called concentration.
+    """
     number, (corner, *cells) = row
-    filled = [cell for cell in cells if cell]
-    is_of_levels = role(corner) == "concentration" and not level(corner)
-    if not is_of_levels or not filled or not all(map(level, filled)):
+    filled = [at for at, cell in enumerate(cells) if cell]
+    if not filled or not all(level(with_point(cells[at])) for at in filled):
         return row
-    cells += [""] * (len(trimmed(body[0][1])) - 1 - len(cells))
-    return number, [corner, *(cell or "-" for cell in cells)]
+    names = [one[1:] for _, one in header if len({*filter(None, one[1:])}) == width]
+    is_unnamed = role(corner or "nm") in _CORNERS and all(map(counts_rows, names))
+    size = width // len(filled)
+    if 1 < size < width and filled == [*range(0, width, size)] and is_unnamed:
+        marks = ["", *(f"__r{scan}" for scan in range(2, size + 1))]
+        found = [f"{cells[at]}{mark}" for at in filled for mark in marks]
+    elif role(corner) == "concentration" and not level(corner):
+        found = [cell or "-" for cell in cells[:width]] + ["-"] * (width - len(cells))
+    else:
+        return row
+    return number, [corner, *found, *cells[width:]]
 
 
 def _above_keys(above: list[Row], body: list[Row]) -> list[Row]:
@@ -372,7 +425,7 @@ def _header_height(rows: Sequence[Sequence[str]]) -> int:
         cells = trimmed(row)
         filled = sum(map(bool, cells))
         pairs = width > 3 and len(cells) >= width - 1 and (all(cells[::2]) or all(cells[1::2]))
-        units = width > 2 or rows[-1][0].strip("()[]").lower() in UNITS
+        units = width > 2 or axis_unit(rows[-1][0])
         if len(cells) > width or not units or (filled < max(2, width - 1) and not pairs):
             break
         height += 1
