@@ -72,6 +72,7 @@ READ = {
     "text above": ABOVE + PLAIN,
     "text above, an empty line between": ABOVE + "\n" + PLAIN,
     "text above of as many words as columns": "a text of five words\n" + TABS,
+    "numbers above": "Wavelength range (nm),400,430\n" + PLAIN,
     "text below": PLAIN + BELOW,
     "text above and below, decimal commas": ABOVE + COMMAS + BELOW,
     "comments within": PLAIN.replace("\n420,", "\n# lamp changed\n420,"),
@@ -335,6 +336,10 @@ REFUSED = [
     (text(above(wide()[0], ["", *"1234"])), "rows 1 and 2: found two rows .* second"),
     (text(above(["Conc. (ppm)", *NAMES], ["nm", *["ppb"] * 4])), "in ppm and in ppb"),
     (text(above(["Wavelength", *NAMES], ["nm", "ppb", "ppm", "ppb", "ppb"])), "in ppm and in ppb"),
+    (
+        text(above(["", "0 ppb", "", "", "9 ppb"], ["nm", *"1234"])),
+        "row 1: found concentrations above 2 of 4 columns, expected one above every",
+    ),
     # what is there twice
     (text([*tall("id", PPB), *tall("id", PPB)]), "row 6: found the header of row 1 again"),
     (TURNED, "row 3, column 1: found the axis again as 'row 3', and beside every other"),

@@ -20,13 +20,7 @@ import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import marked_number
-from geonode.reading.layouts.table_place import (
-    FIRST_ROWS,
-    Place,
-    grid_of,
-    trimmed,
-    with_units_below,
-)
+from geonode.reading.layouts.table_place import FIRST_ROWS, Place, grid_of, trimmed, units_joined
 from geonode.reading.refusals import require_at_most
 from geonode.reading.sheet import (
     LONGEST_NAME,
@@ -83,7 +77,7 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Cells:
     cells = [row for _, row in place.table]
     decimal = _decimal_mark(cells, delimiter)
     if delimiter != ",":
-        _refuse_groups(cells)
+        refuse_groups(cells)
     point = "point" if decimal == "." else "comma"
     about = Understood(
         f"text, delimiter {DELIMITERS[delimiter]}, decimal {point}",
@@ -136,10 +130,8 @@ def _rows_of_lines(lines: Iterable[tuple[int, str]], delimiter: str) -> list[Row
         count += len(cells) if any(cells) else 0
         require_values(count)
         rows.append((number, cells if any(cells) else []))
-    left = min(
-        (next(at for at, cell in enumerate(cells) if cell) for _, cells in rows if cells), default=0
-    )
-    return with_units_below([(number, cells[left:]) for number, cells in rows])
+    left = min((cells.index(next(filter(None, cells))) for _, cells in rows if cells), default=0)
+    return units_joined([(number, cells[left:]) for number, cells in rows])
 
 
 def _parted(line: str, delimiter: str) -> list[str]:
@@ -208,10 +200,10 @@ def _decimal_mark(rows: list[list[str]], delimiter: str) -> Decimal:
     """Decimal mark of the cells that are numbers; a point where commas part the cells."""
     if delimiter == ",":
         return "."
-    return "," if any("," in number for cells in rows for number in _marked(cells)) else "."
+    return "," if any("," in number for cells in rows for number in marked_numbers(cells)) else "."
 
 
-def _marked(cells: list[str]) -> Iterator[str]:
+def marked_numbers(cells: list[str]) -> Iterator[str]:
     """Numbers among cells with a comma or a point, and those of levels and wavelengths."""
     for text in cells:
         if ("," not in text and "." not in text) or len(text) > LONGEST_NAME:
@@ -222,12 +214,12 @@ def _marked(cells: list[str]) -> Iterator[str]:
             yield number
 
 
-def _refuse_groups(rows: list[list[str]]) -> None:
+def refuse_groups(rows: list[list[str]]) -> None:
     """Refuse commas or points that may all be decimal marks, or all part thousands."""
     # Between commas a point is a decimal mark: who parts thousands by points writes commas.
     for mark, word in ((",", "comma"), (".", "point")):
         example = None
-        for number in (number for cells in rows for number in _marked(cells)):
+        for number in (number for cells in rows for number in marked_numbers(cells)):
             if mark in number:
                 if not _GROUPS.fullmatch(number) or {",", "."} <= {*number}:
                     break

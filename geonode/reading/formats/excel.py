@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from geonode.errors import SpectraError
+from geonode.reading.formats.delimited import marked_numbers, refuse_groups
 from geonode.reading.headers import (
     CONCENTRATION_UNIT,
     axis_header,
@@ -29,7 +30,7 @@ from geonode.reading.layouts.table_place import (
     filled_columns,
     grid_of,
     trimmed,
-    with_units_below,
+    units_joined,
     without_notes_beside,
 )
 from geonode.reading.levels import with_scan_marks
@@ -38,6 +39,7 @@ from geonode.reading.sheet import (
     LONGEST_NAME,
     MOST_COLUMNS,
     Cells,
+    Decimal,
     Row,
     Understood,
     to_number,
@@ -224,13 +226,22 @@ def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Cells:
         require_at_most(MOST_COLUMNS, width, "columns")
         require_at_most(MOST_CELLS, width * number, "cells")
     marks.fill(rows)
-    rows, beside = without_notes_beside(with_units_below(rows))
+    rows, beside = without_notes_beside(units_joined(rows))
     place_of = {column: at for at, column in enumerate(filled_columns(rows))}
     rows = [(number, [cells[at] for at in place_of if at < len(cells)]) for number, cells in rows]
     units = {(row, place_of[at]): unit for (row, at), unit in units.items() if at in place_of}
     notes = tuple(f"hidden in the sheet, and read: {hidden}" for hidden in marks.hidden)
     understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=beside, notes=notes)
-    grid = grid_of(rows, Place.of(rows, "\t", of_names=of_names), ".", understood)
+    place = Place.of(rows, "\t", of_names=of_names)
+    cells = [row for _, row in place.table]
+    # Of texts only: numbers have points.
+    decimals = {
+        mark for row in cells for one in marked_numbers(row) for mark in ".," if mark in one
+    }
+    decimal: Decimal = "," if decimals == {","} else "."
+    if decimal == ",":
+        refuse_groups(cells)
+    grid = grid_of(rows, place, decimal, understood)
     inside = (*grid.understood.header_rows, *grid.row_numbers)
     lost = [marks.not_computed[row] for row in inside if row in marks.not_computed]
     if lost:

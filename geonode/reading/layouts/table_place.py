@@ -13,14 +13,7 @@ from itertools import pairwise, zip_longest
 from typing import Literal, NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import (
-    CONCENTRATION_UNIT,
-    Role,
-    axis_unit,
-    level,
-    role,
-    with_point,
-)
+from geonode.reading.headers import CONCENTRATION_UNIT, axis_unit, level, role, with_point
 from geonode.reading.sheet import Cells, Decimal, Row, Understood, is_word, to_number
 
 Kind = Literal["data", "paired", "lone", "named", "number", "text", "blank"]
@@ -34,9 +27,6 @@ FIRST_ROWS = 20
 """Rows of a body from which its number of columns is known, and what parts them."""
 
 _MARKS = re.compile(r'[,;\t| "]+')
-
-
-_CORNERS: tuple[Role, ...] = ("axis", "concentration")
 
 
 class Place(NamedTuple):
@@ -64,9 +54,9 @@ class Place(NamedTuple):
         filled = [at for at, (_, cells) in enumerate(rows) if cells]
         rows = rows[filled[0] : filled[-1] + 1] if filled else []
         if of_names:
+            rows = units_joined(rows, fewest=0)
             top, end = _ends_of_names(rows)
-            header, start = _with_units(rows, top)
-            return cls(header, list(rows[start:end]), True)
+            return cls(rows[top : top + 1], rows[top + 1 : end], True)
         found = _ends_of([_kind_of_row(cells, mark) for _, cells in rows])
         if found is None:
             return cls(list(rows[:1]), list(rows[1:]), False)
@@ -92,20 +82,6 @@ def _ends_of_names(rows: Sequence[Row]) -> tuple[int, int]:
     top = [*called[::-1], *near, *words, 0][0]
     end = next((at for at in range(last, len(rows)) if not rows[at][1]), len(rows))
     return top, end
-
-
-def _with_units(rows: Sequence[Row], top: int) -> tuple[list[Row], int]:
-    """The header of names and amounts, with units of a row of their own, and its end."""
-    for at in (top, top + 1):
-        names = rows[at - 1][1] if 0 < at < len(rows) else []
-        units = [cell.strip("()[]") for cell in rows[at][1]] if names else []
-        are_units = all(re.fullmatch(CONCENTRATION_UNIT, unit) for unit in units if unit)
-        if any(units) and are_units and len(names) == len(units) and all(names):
-            each = zip(names, units, strict=True)
-            return [
-                (rows[at][0], [f"{one} ({unit})" if unit else one for one, unit in each])
-            ], at + 1
-    return list(rows[top : top + 1]), top + 1
 
 
 def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:
@@ -137,25 +113,25 @@ def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:
     return named if alone or ends_in_numbers else "text"
 
 
-def with_units_below(rows: list[Row]) -> list[Row]:
-    """Rows of which that of units below a header with numbers is joined to it.
+def units_joined(rows: Sequence[Row], fewest: int = FEWEST_ROWS) -> list[Row]:
+    """Rows of which that of units below a header is joined to it.
 
-    Below numbers stand the units of an axis, as those of concentrations name spectra in columns.
+    Args:
+        rows: numbered cells.
+        fewest: numbers of an axis in the header, below which only units of an axis may stand.
     """
     for at, ((number, names), (_, units)) in enumerate(pairwise(rows)):
         if not _is_unit(next(filter(None, units), "")):
             continue
         each = list(zip_longest(names, units, fillvalue=""))
-        are_units = all(
-            (axis_unit if _is_number(name) else _is_unit)(one) for name, one in each if one
+        are_units = (
+            not unit or (axis_unit if _is_number(name) else _is_unit)(unit) for name, unit in each
         )
-        if are_units and sum(map(_is_number, names)) >= FEWEST_ROWS:
-            joined = [
-                f"{name} ({one.strip('()[]')})" if name and one else name or one
-                for name, one in each
-            ]
+        if sum(map(_is_number, names)) >= fewest and all(are_units):
+            bare = ((name, unit.strip("()[]")) for name, unit in each)
+            joined = [f"{name} ({unit})" if name and unit else name or unit for name, unit in bare]
             return [*rows[:at], (number, joined), *rows[at + 2 :]]
-    return rows
+    return list(rows)
 
 
 def _is_unit(cell: str) -> bool:
@@ -239,19 +215,27 @@ def _completed(row: Row, header: list[Row], width: int) -> Row:
 
     A concentration above the first of as many columns each is of all of them, unless these have
     names of their own. Marks are put into a row that is called concentration.
+
+    Raises:
+        SpectraError: some stand above numbers that would be taken for concentrations.
     """
     number, (corner, *cells) = row
     filled = [at for at, cell in enumerate(cells) if cell]
     if not filled or not all(level(with_point(cells[at])) for at in filled):
         return row
     names = [one[1:] for _, one in header if len({*filter(None, one[1:])}) == width]
-    is_unnamed = role(corner or "nm") in _CORNERS and all(map(counts_rows, names))
-    size = width // len(filled)
-    if 1 < size < width and filled == [*range(0, width, size)] and is_unnamed:
+    size, is_above = width // len(filled), not corner or role(corner) in ("axis", "concentration")
+    is_even = 1 < size < width and filled == [*range(0, width, size)]
+    if is_even and is_above and all(map(counts_rows, names)):
         marks = ["", *(f"__r{scan}" for scan in range(2, size + 1))]
         found = [f"{cells[at]}{mark}" for at in filled for mark in marks]
     elif role(corner) == "concentration" and not level(corner):
         found = [cell or "-" for cell in cells[:width]] + ["-"] * (width - len(cells))
+    elif is_above and filled[-1] >= len(filled) and any(all(map(_is_number, one)) for one in names):
+        raise SpectraError(
+            f"row {number}: found concentrations above {len(filled)} of {width} columns, expected "
+            "one above every spectrum"
+        )
     else:
         return row
     return number, [corner, *found, *cells[width:]]
