@@ -110,7 +110,7 @@ _BEHIND = re.compile(
     r"|[\s_-]+(?P<label>[a-z][a-z0-9]+)",
     re.I,
 )
-_COUNTED = re.compile(r"(?P<word>std|standard|cal|level)[\s_.-]*[0-9]+")
+_COUNTED = re.compile(r"^(std|standard|cal|level)[\s_.-]*[0-9]+$")
 _SCAN_MARK = re.compile(r"(?P<level>.+)__r(?P<scan>[1-9][0-9]{0,5})")
 # As people mark scans of a bare number; 10_1 may be 10.1.
 _SCAN_OF_NUMBER = re.compile(
@@ -266,8 +266,7 @@ def labelled_level(name: str) -> NamedLevel | None:
     concentration = float(match["number"])
     if not concentration < np.inf:
         return None
-    bare = match.string[: match.start()].strip(" _-([").lower()
-    bare = counted["word"] if (counted := _COUNTED.fullmatch(bare)) else bare
+    bare = _COUNTED.sub(r"\1", match.string[: match.start()].strip(" _-([").lower())
     label = f"{bare} {(behind['label'] or '').lower()}".strip()
     return NamedLevel(concentration, int(behind["scan"] or 0), match["unit"], label)
 

@@ -234,11 +234,8 @@ def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Cells:
     understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=beside, notes=notes)
     place = Place.of(rows, "\t", of_names=of_names)
     cells = [row for _, row in place.table]
-    # Of texts only: numbers have points.
-    decimals = {
-        mark for row in cells for one in marked_numbers(row) for mark in ".," if mark in one
-    }
-    decimal: Decimal = "," if decimals == {","} else "."
+    signs = {sign for row in cells for number in marked_numbers(row) for sign in number}
+    decimal: Decimal = "," if "," in signs and "." not in signs else "."  # of texts alone
     if decimal == ",":
         refuse_groups(cells)
     grid = grid_of(rows, place, decimal, understood)

@@ -76,12 +76,9 @@ def sheet_of(grid: Cells, asked: Asked) -> Sheet:
         )
     if len(grid.headings) == 1 and not axis_leads(header):
         _refuse_without_a_header(grid, asked)
-    for number, cells in grid.rows:
-        if cells == header:
-            raise SpectraError(
-                f"row {number}: found the header of row {grid.header_row} again, expected one "
-                "table; remove what is there twice, or give each table a file"
-            )
+    if again := [number for number, cells in grid.rows if cells == header]:
+        found = f"row {again[0]}: found the header of {row} again"
+        raise SpectraError(f"{found}, expected one table; give each a file of its own")
     fits = {layout: layout.fit(grid, asked) for layout in LAYOUTS}
     chosen = next((layout for layout in LAYOUTS if fits[layout][0]), None)
     if chosen is None:

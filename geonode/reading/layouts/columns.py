@@ -260,8 +260,7 @@ def _with_one_header(grid: Cells, *, series: bool) -> tuple[Cells, list[Labels]]
         row.cells[0] for row in rows if row not in others and not _unit_of_cell(row.cells[0])
     )
     signal, amounts = next(signals, grid.signal), list[Labels]()
-    others_above = (row.cells[0] for row in rows if not row.is_of_levels)
-    are_named = "concentration" in map(role, others_above)
+    are_named = any(role(row.cells[0]) == "concentration" for row in rows if not row.is_of_levels)
     chosen = _concentrations(others, are_named=are_named) if series else None
     if chosen is None:
         named = [row for row in others if all(row.cells)] or others  # labels may be of some columns
@@ -297,8 +296,7 @@ def _concentrations(rows: list[_Heading], *, are_named: bool) -> _Heading | None
     called = [row for row in rows if role(row.corner) == "concentration"]
     with_units = [row for row in levels if all(to_number(cell) is None for cell in row.cells)]
     unlike_names = [row for row in levels if role(row.corner) != "other"]
-    is_bare = len(levels) == 1 and not levels[0].corner and not are_named
-    if is_bare and counts_rows(levels[0].cells):
+    if len(levels) == 1 and not (levels[0].corner or are_named) and counts_rows(levels[0].cells):
         unlike_names = []  # the columns of a plate, or samples
     for chosen in (called, with_units, unlike_names):
         if len(chosen) == 1:

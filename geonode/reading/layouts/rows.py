@@ -84,14 +84,13 @@ def direction(grid: Cells, asked: Asked) -> tuple[Way, str]:
     header, rows = grid.header, len(grid.rows)
     corner = corner_parts(header[0])[0]
     across = len(header) - 1
+    is_above_names = rows > 0 and all(cell[:1].isalpha() for cell in grid.column(0))
     found: tuple[Way, str] = (None, f"{corner!r} does not show which way the spectra run")
     if grid.across:
         found = ("rows", "the headers number an axis")
     elif axis_leads(header):
         found = ("rows", "the headers are an axis, and columns about samples stand behind it")
-    elif role(corner) == "axis" and _is_beside_names(grid):
-        found = ("rows", f"{corner[:40]!r} is the axis of the headers, above names")
-    elif role(corner) == "axis":
+    elif role(corner) == "axis" and not (is_above_names and axis_columns(header)):
         found = ("columns", f"the first header, {corner[:40]!r}, names an axis")
     elif role(corner) in ("concentration", "other") and (
         counts_rows(grid.column(0)) or any(map(wavelength, header[1:]))
@@ -105,12 +104,6 @@ def direction(grid: Cells, asked: Asked) -> tuple[Way, str]:
         way: Way = "rows" if across > MOST_LEVELS else "columns"
         found = (way, f"no series has {max(across, rows)} levels")
     return found
-
-
-def _is_beside_names(grid: Cells) -> bool:
-    """True if all headers but the first are an axis, and the first column is names."""
-    is_axis = axis_columns(grid.header) == range(1, len(grid.header))
-    return is_axis and bool(grid.rows) and all(cell[:1].isalpha() for cell in grid.column(0))
 
 
 def _may_be_axis(grid: Cells) -> bool:

@@ -114,11 +114,9 @@ def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:
 
 
 def units_joined(rows: Sequence[Row], fewest: int = FEWEST_ROWS) -> list[Row]:
-    """Rows of which that of units below a header is joined to it.
+    """Rows of which that of units below a header, with as many numbers of an axis, is joined to it.
 
-    Args:
-        rows: numbered cells.
-        fewest: numbers of an axis in the header, below which only units of an axis may stand.
+    Below these numbers stand units of an axis alone.
     """
     for at, ((number, names), (_, units)) in enumerate(pairwise(rows)):
         if not _is_unit(next(filter(None, units), "")):
@@ -214,10 +212,8 @@ def _completed(row: Row, header: list[Row], width: int) -> Row:
     """A row of a header with a concentration, or a mark in place of one, above every spectrum.
 
     A concentration above the first of as many columns each is of all of them, unless these have
-    names of their own. Marks are put into a row that is called concentration.
-
-    Raises:
-        SpectraError: some stand above numbers that would be taken for concentrations.
+    names of their own. Marks are put into a row that is called concentration. It is refused above
+    numbers, which would be taken for concentrations.
     """
     number, (corner, *cells) = row
     filled = [at for at, cell in enumerate(cells) if cell]
