@@ -14,6 +14,7 @@ UNITS = {
     **dict.fromkeys(("micrometer", "micrometers", "micrometre", "micrometres"), "um"),
     **dict.fromkeys(("micron", "microns", "micron(s)"), "um"),
     **dict.fromkeys(("cm-1", "cm1", "cm^-1", "cm**-1", "cm⁻¹", "1/cm", "/cm"), "cm-1"),
+    **dict.fromkeys(("cm−1", "cm–1"), "cm-1"),  # minus sign, dash
     **dict.fromkeys(("ev", "electronvolt", "electronvolts"), "eV"),
 }
 """CF spelling of the units of a spectral axis, by how headers spell them (lower case)."""
@@ -61,10 +62,10 @@ _ABOUT_SAMPLES = re.compile(
 _PREFIX = "[fpnuµμmcdk]?"
 _VOLUME = r"(?:[nuµμmcd]?[Ll]|[mcd]?m\^?[3³])"
 CONCENTRATION_UNIT = (
-    rf"{_PREFIX}M|{_PREFIX}(?:mol|g|eq)/(?:{_VOLUME}|{_PREFIX}g)"
-    rf"|{_PREFIX}(?:mol|g)[ ·*]?(?:[nuµμmcd]?[Ll]\^?(?:-1|⁻¹)|[mcd]?m\^?(?:-3|⁻³))"
+    rf"{_PREFIX}M|{_PREFIX}(?:mol|g|eq)/(?:100 ?)?(?:{_VOLUME}|{_PREFIX}g)"
+    rf"|{_PREFIX}(?:mol|g)[\s·*.]?(?:[nuµμmcd]?[Ll]\^?(?:[-−–]1|⁻¹)|[mcd]?m\^?(?:[-−–]3|⁻³))"
     rf"|(?:{_PREFIX}I?U|CFU|cfu|cells|copies|particles)/{_VOLUME}"
-    r"|pp[mbtq][vw]?|PP[MBTQ]"
+    r"|pp[mbtq][vw]?|P[Pp][MBTQmbtq]"
     r"|(?:wt|vol|mol)?\.? ?%(?: ?[wv]/[wv]| ?\([wv]/[wv]\))?"
 )
 """Units of concentrations; letters are large or small as they should be: mM is not MM."""
@@ -103,9 +104,13 @@ _WITHIN = re.compile(
 _NUMBER_BEFORE = re.compile(
     r"(?:^|[\s_(\[])[+-]?[0-9.,]+[\s_]*(?:(?i:ee?|exp)-)?$|(?<![A-Za-z])(?i:log|lg|ln)[\s_-]*$"
 )
-_SCAN_BEHIND = re.compile(
-    r"[\s_.-]*(?:\(?(?:rep(?:licate|eat)?|scan|run|r)?[\s_.-]*(?P<scan>[0-9]{1,3})\)?)?", re.I
+# The name of a substance stands behind an amount too, but not behind per cent, as in 50 % T.
+_BEHIND = re.compile(
+    r"[\s_.,#-]*(?:\(?(?:rep(?:licate|eat)?|scan|run|r)?[\s_.#-]*(?P<scan>[0-9]{1,3})\)?)?"
+    r"|[\s_-]+(?P<label>[a-z][a-z0-9]+)",
+    re.I,
 )
+_COUNTED = re.compile(r"^(std|standard|cal|level)[\s_.-]*[0-9]+$")
 _SCAN_MARK = re.compile(r"(?P<level>.+)__r(?P<scan>[1-9][0-9]{0,5})")
 # As people mark scans of a bare number; 10_1 may be 10.1.
 _SCAN_OF_NUMBER = re.compile(
@@ -140,13 +145,18 @@ class NamedLevel(NamedTuple):
     a concentration."""
 
 
+def axis_unit(text: str) -> str | None:
+    """Unit of a spectral axis that a text is, as `nm` or `(cm-1)`; None for others, as nM."""
+    bare = text.strip("()[] ")
+    return None if re.fullmatch(CONCENTRATION_UNIT, bare) else UNITS.get(bare.lower())
+
+
 def axis_header(header: str) -> tuple[str, str]:
     """Name and unit of a spectral axis; unit "1" where the header names none that is known.
 
     A header that is a unit alone names the usual axis of that unit, as `nm` does wavelengths.
     """
-    alone = UNITS.get(header.strip("()[] ").lower())
-    if alone and not re.fullmatch(CONCENTRATION_UNIT, header):  # nM is no nanometre
+    if alone := axis_unit(header):
         return AXIS_OF_UNIT[alone], alone
     match = _AXIS_HEADER.fullmatch(header)
     unit = UNITS.get(match["unit"].lower().rstrip(".")) if match else None
@@ -246,30 +256,32 @@ def labelled_level(name: str) -> NamedLevel | None:
     """The concentration with a unit that stands in a name; None if there is none, or several.
 
     The number behind it, as in "As_5ppb_2" or in "5 ppb.1", as pandas renames columns, only orders
-    the scans of a level. The unit may stand before the number, as in "As_ppb_5".
+    the scans of a level. The unit may stand before the number, as in "As_ppb_5". The label may
+    stand behind, as in "5 ppb As", and numbers of standards are no part of it.
     """
     found = _within(name)
     if found is None:
         return None
-    match, scan = found
+    match, behind = found
     concentration = float(match["number"])
     if not concentration < np.inf:
         return None
-    bare = match.string[: match.start()].strip(" _-([").lower()
-    return NamedLevel(concentration, int(scan["scan"] or 0), match["unit"], bare)
+    bare = _COUNTED.sub(r"\1", match.string[: match.start()].strip(" _-([").lower())
+    label = f"{bare} {(behind['label'] or '').lower()}".strip()
+    return NamedLevel(concentration, int(behind["scan"] or 0), match["unit"], label)
 
 
 def _within(name: str) -> tuple[re.Match[str], re.Match[str]] | None:
-    """The only concentration in a name, and the scan behind it; None if anything else is there."""
+    """The only concentration in a name, and what is behind it; None if that is anything else."""
     name = _with_exponents(name) if len(name) <= LONGEST_NAME else ""
     found = list(_WITHIN.finditer(name)) or list(_UNIT_BEFORE.finditer(name))
     if len(found) != 1:
         return None
     (match,) = found
-    scan = _SCAN_BEHIND.fullmatch(name[match.end() :])
-    if scan is None or _NUMBER_BEFORE.search(name[: match.start()]) or not match["unit"].strip():
+    behind = _BEHIND.fullmatch(name[match.end() :])
+    if behind is None or _NUMBER_BEFORE.search(name[: match.start()]) or not match["unit"].strip():
         return None
-    return match, scan
+    return None if behind["label"] and "%" in match["unit"] else (match, behind)
 
 
 def has_concentration(name: str) -> bool:
@@ -285,11 +297,8 @@ def wavelength(text: str) -> tuple[float, str | None] | None:
     if re.fullmatch(_NUMBER, text):
         return float(text), None
     match = _WAVELENGTH.fullmatch(text)
-    if match is None or match["unit"].lower() not in UNITS:
-        return None
-    if re.fullmatch(CONCENTRATION_UNIT, match["unit"]):  # nM is no nanometre
-        return None
-    return float(match["number"]), UNITS[match["unit"].lower()]
+    unit = axis_unit(match["unit"]) if match else None
+    return (float(match["number"]), unit) if match and unit else None
 
 
 def with_point(text: str) -> str:
@@ -333,8 +342,8 @@ def _words(name: str) -> str:
 
 
 def _plain_unit(unit: str) -> str:
-    text = re.sub(r"[\s·*^().]", "", unit.translate(str.maketrans("µμ³¹⁻", "uu31-")))
+    text = re.sub(r"[\s·*^().]", "", unit.translate(str.maketrans("µμ³¹⁻−–", "uu31---")))
     text = re.sub(r"([numcd]?)[Ll]-1$", r"/\1L", re.sub(r"([mcd]?m)-3$", r"/\g<1>3", text))
     text = re.sub(r"l$", "L", text) if "/" in text else text
     text = re.sub(r"mol/(L|dm3)$", "M", text)
-    return text.lower() if re.fullmatch("PP[MBTQ]|CFU/.*", text) else text
+    return text.lower() if re.fullmatch("P[Pp].|CFU/.*", text) else text

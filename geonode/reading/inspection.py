@@ -16,6 +16,7 @@ from geonode.reading.sheet import Sheet
 from geonode.spectra.chart import proposes_log
 from geonode.spectra.noise import noise_along_the_axis
 from geonode.spectra.table import SpectraTable, shortest
+from geonode.terminal import printable
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDEST_LINE = 48
@@ -121,7 +122,7 @@ class Inspection:
         }
         width = max(len(f"{key}: {value}") for key, (value, _) in values.items())
         lines = [
-            f"  {f'{key}: {value}':<{width}}  # {_printable(reason)}"
+            f"  {f'{key}: {value}':<{width}}  # {printable(' '.join(reason.split()))}"
             for key, (value, reason) in values.items()
         ]
         return "\n".join(["spectra:", *lines]) + "\n"
@@ -213,8 +214,3 @@ def _quoted(text: str) -> str:
     """A string as YAML writes it."""
     quoted = json.dumps(text, ensure_ascii=False)
     return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
-
-
-def _printable(text: str) -> str:
-    """A remark in one line of characters that YAML allows."""
-    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))

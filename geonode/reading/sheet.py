@@ -26,7 +26,7 @@ OVERFLOW = re.compile(r"\W*(?:over|ovr|ovrflw|overflow|o\.l|sat|saturated)\W*|\*
 EMPTY = ("", "nan", "na", "n/a", "none", "-")
 """Cells of which nothing is known (lower case)."""
 
-NOT_KNOWN = (*EMPTY, "?", "unknown", "unk", "unk.")
+NOT_KNOWN = (*EMPTY, "?", "unknown", "unk", "unk.", "n.d.", "nd", "n.a.", "#n/a", "--", "---")
 """Cells in place of the amount of a sample of which it is not known (lower case)."""
 
 THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")

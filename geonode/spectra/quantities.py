@@ -29,8 +29,11 @@ WORDS = {
 OF_PERCENT = {"t": "transmittance", "r": "reflectance"}
 """Letters for quantities beside a percent sign."""
 
-OTHERS = {"log", "coefficient"}
+OTHERS = {"log", "coefficient", "derivative", "difference", "normalized", "normalised"}
 """Words by which a text names another quantity, as log(1/R)."""
+
+THOUSANDTHS = {"mau", "mabs"}
+"""Units of absorbances a thousand times as large."""
 
 UNSAID = "signal"
 """Name of a quantity that neither a file nor an option gives."""
@@ -49,6 +52,8 @@ def quantity_of(text: str | None) -> str | None:
     if len(quantities) != 1 or OTHERS & words:
         return None
     (name,) = quantities
+    if name == "absorbance" and THOUSANDTHS & words:
+        return "milliabsorbance"
     return f"percent {name}" if is_percent and name in OF_PERCENT.values() else name
 
 

@@ -39,6 +39,7 @@ READ = {
     # bytes
     "as it is": PLAIN,
     "byte order mark": PLAIN.encode("utf-8-sig"),
+    "two of them": (b"\xef\xbb\xbf" + text(tall("conc")).encode("utf-8-sig"), None, "1"),
     "UTF-16 of Excel's Unicode text": TABS.encode("utf-16"),
     "UTF-16, the other order": b"\xfe\xff" + TABS.encode("utf-16-be"),
     "Latin-1 with a micro sign": (text(wide([f"{n} µM" for n in NAMES])).encode("latin-1"), "µM"),
@@ -62,11 +63,16 @@ READ = {
     "columns in another order": text([[row[0], *row[:0:-1]] for row in wide()]),
     "rows upside down": text([wide()[0], *wide()[:0:-1]]),
     "commas at the end of every line": PLAIN.replace("\n", ",\n"),
+    "an empty column before": (
+        text([["", *row] for row in above(["nm", *NAMES], ["", *["ppb"] * 4])]),
+        "ppb",
+    ),
     "a column that counts rows": COUNTED.replace("0,", ",", 1),
     # rows above and below
     "text above": ABOVE + PLAIN,
     "text above, an empty line between": ABOVE + "\n" + PLAIN,
     "text above of as many words as columns": "a text of five words\n" + TABS,
+    "numbers above": "Wavelength range (nm),400,430\n" + PLAIN,
     "text below": PLAIN + BELOW,
     "text above and below, decimal commas": ABOVE + COMMAS + BELOW,
     "comments within": PLAIN.replace("\n420,", "\n# lamp changed\n420,"),
@@ -80,6 +86,14 @@ READ = {
         text(above(["Sample", *"ABCD"], ["Conc. (ppb)", *NAMES], ["nm", *["Abs"] * 4])),
         "ppb",
     ),
+    **{
+        f"concentrations {where} names, commas at the end": (text(rows).replace("\n", end), "ppb")
+        for where, rows in (
+            ("below", above(["nm", *"ABCD"], ["Conc (ppb)", *NAMES])),
+            ("above", above(["Conc (ppb)", *NAMES], ["nm", *"ABCD"])),
+        )
+        for end in (",\n", ",,\n")
+    },
     "numbers of samples": text(above(["Sample", *"1234"], ["wavelength_nm", *NAMES])),
     "levels with a unit above times": (text(above(["nm", *PPB], ["Time (s)", *"1234"])), "ppb"),
     "samples that are levels above times": (
@@ -107,6 +121,10 @@ READ = {
     "in brackets": (text(wide([f"As ({name} mg/L)" for name in NAMES])), "mg/L"),
     "with decimal commas": (text(wide([f"2,4-D {n},0 ppb" for n in NAMES]), ";", ","), "ppb"),
     "to the minus first": (text(wide([f"{name} mg mL⁻¹" for name in NAMES])), "mg mL⁻¹"),
+    "with points": (text(wide([f"{name} mg.L-1" for name in NAMES])), "mg.L-1"),
+    "per 100": (text(wide([f"{name} g/100 mL" for name in NAMES])), "g/100 mL"),
+    "before the substance": (text(wide([f"{name} ppb As" for name in NAMES])), "ppb"),
+    "of numbered standards": (text(wide([f"Std {n} ({n}0 ppb)" for n in "0126"])), "ppb"),
     # layouts
     "unknown corner": (text(wide(PPB, "pixel")), "ppb", "1"),
     "no corner above units": (text(wide(PPB, "")), "ppb", "1"),
@@ -118,6 +136,13 @@ READ = {
     "rows, a unit for a corner": (text(tall("ppb")), "ppb", "1"),
     "rows, a unit with a factor": (text(tall("dye (10^-6 M)")), "10^-6 M", "1"),
     "rows, units for both": (text(tall("As", PPB, [f"{at:g} nm" for at in AXIS])), "ppb"),
+    "rows, the axis for a corner": (text(tall("λ (nm)", [f"As {n} ppb" for n in NAMES])), "ppb"),
+    "rows, units below": (text([tall("conc")[0], ["ppb", *["nm"] * 4], *tall()[1:]]), "ppb"),
+    "rows, a unit below": (
+        text([["id", *tall("c")[0]], ["", "ppb"], *(["s", *row] for row in tall()[1:])]),
+        "ppb",
+        "1",
+    ),
     "rows, both corners": (text(tall("conc_ppb \\ shift_cm1")), "ppb", "cm-1"),
     "samples that are levels": (text(tall("sample", PPB)), "ppb", "1"),
     "long": text(long()),
@@ -129,6 +154,7 @@ READ = {
     "long, per cent of the signal": text(long(["conc", "nm", "Transmittance (%)"])),
     "long, units in cells": (text(long(names=PPB)), "ppb"),
     "Cary": (cary(PPB), "ppb"),
+    "Cary, filled up to the right": cary(NAMES).replace(",\n", ",,,\n"),
     "Cary with text below": (cary(PPB) + "\nCollection Time: 9/22/2026\nScan rate,600\n", "ppb"),
     "Cary, whose samples are numbers": cary(NAMES),
     "R, rows counted": text(
@@ -159,6 +185,18 @@ def test_every_dialect_is_found(file, delimiter, decimal):
             np.testing.assert_array_equal(table.spectra, SPECTRA)
             np.testing.assert_array_equal(table.axis, AXIS)
             assert table.concentrations.tolist() in ([0.5, 10, 20, 60], LEVELS.tolist())
+
+
+@pytest.mark.parametrize("below", [[], [["", *"abababab"]], [["", *"12345678"]]])
+def test_a_concentration_above_several_columns_is_that_of_all(file, below):
+    head, spectra = (
+        ["nm", *f"{' ppb,,'.join(NAMES)} ppb,".split(",")],
+        np.repeat(SPECTRA, 2, axis=0),
+    )
+    found = read_table(file(text(above(head, *below, spectra=spectra)) + "\n"))
+    np.testing.assert_array_equal(found.scans, spectra.reshape(4, 2, -1))
+    named = read_spectra(file(text(above(head, ["", *"abcdefgh"], spectra=spectra))))
+    assert named.names == [*"abcdefgh"]
 
 
 MANY = [f"E_{at / 100:.2f}" for at in range(-90, -80)]
@@ -244,6 +282,7 @@ def plain(*changes):
     return content
 
 
+TURNED = text(zip(*(line.split(",") for line in cary(PPB, end="").splitlines()), strict=True))
 REFUSED = [
     # bytes
     ("", "found an empty file, expected a header"),
@@ -297,6 +336,13 @@ REFUSED = [
     (text(above(wide()[0], ["", *"1234"])), "rows 1 and 2: found two rows .* second"),
     (text(above(["Conc. (ppm)", *NAMES], ["nm", *["ppb"] * 4])), "in ppm and in ppb"),
     (text(above(["Wavelength", *NAMES], ["nm", "ppb", "ppm", "ppb", "ppb"])), "in ppm and in ppb"),
+    (
+        text(above(["", "0 ppb", "", "", "9 ppb"], ["nm", *"1234"])),
+        "row 1: found concentrations above 2 of 4 columns, expected one above every",
+    ),
+    # what is there twice
+    (text([*tall("id", PPB), *tall("id", PPB)]), "row 6: found the header of row 1 again"),
+    (TURNED, "row 3, column 1: found the axis again as 'row 3', and beside every other"),
     # pairs and long tables
     (cary(["Empty", *PPB[1:]]), "'Empty', expected a concentration.*spectra.con"),
     (cary("1234"), "row 1, column 1: found '1' as name of a sample, expected a concentration"),
@@ -390,6 +436,8 @@ def test_a_decimal_comma_may_come_late_and_stays_in_names(file):
     rows = "".join(f"{axis};1;2;3;4\n" for axis in range(400, 450))
     table = read_table(file(f"nm;0;1;2;3\n{rows}450;1;2,5;3;4\n"))
     assert table.spectra[1, -1] == 2.5
+    one = read_spectra(file("nm;a\n400;-,5\n" + "".join(f"{at};,5\n" for at in (410, 420, 430))))
+    assert one.values.tolist() == [[-0.5, 0.5, 0.5, 0.5]]  # with commas, a damaged row
     names = ["2,4-D", "2,4,5-T", "1,1'-biphenyl", "x,y"]
     for cell in ("0,5", "0.5"):
         found = read_spectra(file(groups(cell, names=names)))

@@ -30,6 +30,9 @@ MEANINGS = [
     (labelled_level, "As_5ppb_2", (5, 2, "ppb", "as")),
     (labelled_level, "dye 1.5*10^(-6) M_2", (1.5e-6, 2, "M", "dye")),
     *((labelled_level, name, None) for name in ("5 (10^-6 M)", "5 10^-6 M")),
+    (labelled_level, "10 uM R6G", (10, 0, "uM", "r6g")),
+    (labelled_level, "Std. 3 (5 ppb), rep #2", (5, 2, "ppb", "std")),
+    *((labelled_level, name, None) for name in ("50 % T", "10 mM NaCl pH 7", "5 ppb a")),
     (labelled_level, "lactose_mM_0.5", (0.5, 0, "mM", "lactose")),
     (labelled_level, "As (µg/L) 10_r2", (10, 2, "µg/L", "as")),
     (labelled_level, "salt_%_2 (3)", (2, 3, "%", "salt")),
@@ -55,7 +58,7 @@ MEANINGS = [
     # name and unit
     (axis_header, "wavelength_nm", ("wavelength", "nm")),
     (axis_header, "raman_shift_cm1", ("raman_shift", "cm-1")),
-    (axis_header, "Raman shift (cm^-1)", ("Raman shift", "cm-1")),
+    *((axis_header, f"Raman shift ({u})", ("Raman shift", "cm-1")) for u in ("cm^-1", "cm–1")),
     (axis_header, "wavelengths (nanometers)", ("wavelengths", "nm")),
     (axis_header, "λ (nm)", ("λ", "nm")),
     (axis_header, "photon_energy_eV", ("photon_energy", "eV")),

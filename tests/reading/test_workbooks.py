@@ -100,6 +100,13 @@ BESIDE = {
         ),
         WATERS,
     ),
+    "rows, names behind": (
+        [
+            [*row[1:], row[0]]
+            for row in rows(["id", *NAMES, *WATERS], [*LEVELS_OF_FOUR, "n.d.", "ND"], spectra=ALL)
+        ],
+        WATERS,
+    ),
 }
 
 

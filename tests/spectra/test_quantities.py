@@ -18,7 +18,11 @@ SAID = {
     "percent reflectance": ["%R", "Reflectance [%]"],
     "Kubelka-Munk": ["KUBELKA-MUNK"],
     "fluorescence": ["Fluorescence intensity", "emission (counts)"],
-    None: ["", None, "signal", "a.u.", "log(1/R)", "10 ppb", "absorption coefficient"],
+    "milliabsorbance": ["Absorbance (mAU)", "Abs. / mAbs"],
+    None: [
+        *("", None, "signal", "a.u.", "log(1/R)", "10 ppb", "absorption coefficient"),
+        *("1st derivative of absorbance", "Difference absorbance", "Normalized Abs"),
+    ],
 }
 
 
@@ -61,6 +65,7 @@ def test_what_is_the_same_measurement_is_converted(tmp_path, found, expected):
     [
         ("reflectance", 1, "found spectra of reflectance, expected absorbance as calibrated"),
         ("fluorescence", 1, "found spectra of fluorescence"),
+        ("milliabsorbance", 300, "found spectra of milliabsorbance"),
         ("transmittance", 90, "found a transmittance of 90, which is no absorbance"),
         ("percent transmittance", -1, "found a percent transmittance of -1"),
         ("transmittance", 0, "found a transmittance of 0"),

@@ -20,7 +20,7 @@ import numpy as np
 
 from geonode.errors import SpectraError
 from geonode.reading.headers import marked_number
-from geonode.reading.layouts.table_place import FIRST_ROWS, Place, grid_of, trimmed
+from geonode.reading.layouts.table_place import FIRST_ROWS, Place, grid_of, trimmed, units_joined
 from geonode.reading.refusals import require_at_most
 from geonode.reading.sheet import (
     LONGEST_NAME,
@@ -77,7 +77,7 @@ def read_delimited(path: Path, *, of_names: bool = False) -> Cells:
     cells = [row for _, row in place.table]
     decimal = _decimal_mark(cells, delimiter)
     if delimiter != ",":
-        _refuse_groups(cells)
+        refuse_groups(cells)
     point = "point" if decimal == "." else "comma"
     about = Understood(
         f"text, delimiter {DELIMITERS[delimiter]}, decimal {point}",
@@ -130,7 +130,8 @@ def _rows_of_lines(lines: Iterable[tuple[int, str]], delimiter: str) -> list[Row
         count += len(cells) if any(cells) else 0
         require_values(count)
         rows.append((number, cells if any(cells) else []))
-    return rows
+    left = min((cells.index(next(filter(None, cells))) for _, cells in rows if cells), default=0)
+    return units_joined([(number, cells[left:]) for number, cells in rows])
 
 
 def _parted(line: str, delimiter: str) -> list[str]:
@@ -153,7 +154,10 @@ def _delimiter(lines: Numbered, *, clear: bool = False, of_names: bool = False) 
             continue
         if delimiter == " " and of_names and found:
             break
-        place = Place.of(_rows_of_lines(lines, delimiter), delimiter, of_names=of_names)
+        try:
+            place = Place.of(_rows_of_lines(lines, delimiter), delimiter, of_names=of_names)
+        except SpectraError:  # raised again if none is better
+            continue
         rows = [cells for _, cells in place.table[: FIRST_ROWS + 1]]
         if delimiter == "\t":
             tabs = all(len(cells) > 1 for cells in rows)
@@ -196,10 +200,10 @@ def _decimal_mark(rows: list[list[str]], delimiter: str) -> Decimal:
     """Decimal mark of the cells that are numbers; a point where commas part the cells."""
     if delimiter == ",":
         return "."
-    return "," if any("," in number for cells in rows for number in _marked(cells)) else "."
+    return "," if any("," in number for cells in rows for number in marked_numbers(cells)) else "."
 
 
-def _marked(cells: list[str]) -> Iterator[str]:
+def marked_numbers(cells: list[str]) -> Iterator[str]:
     """Numbers among cells with a comma or a point, and those of levels and wavelengths."""
     for text in cells:
         if ("," not in text and "." not in text) or len(text) > LONGEST_NAME:
@@ -210,12 +214,12 @@ def _marked(cells: list[str]) -> Iterator[str]:
             yield number
 
 
-def _refuse_groups(rows: list[list[str]]) -> None:
+def refuse_groups(rows: list[list[str]]) -> None:
     """Refuse commas or points that may all be decimal marks, or all part thousands."""
     # Between commas a point is a decimal mark: who parts thousands by points writes commas.
     for mark, word in ((",", "comma"), (".", "point")):
         example = None
-        for number in (number for cells in rows for number in _marked(cells)):
+        for number in (number for cells in rows for number in marked_numbers(cells)):
             if mark in number:
                 if not _GROUPS.fullmatch(number) or {",", "."} <= {*number}:
                     break
@@ -264,7 +268,7 @@ def read_text(
     ends = content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
     require_at_most(largest, len(content))
     require_at_most(MOST_TEXT_LINES, ends, "lines")
-    content = content.removeprefix(codecs.BOM_UTF8).replace(b"\r\r\n", b"\r\n")
+    content = content.replace(codecs.BOM_UTF8, b"").replace(b"\r\r\n", b"\r\n")
     lines = content.splitlines(keepends=True)
     if b"\0" in content or any(len(line) >= longest for line in lines):
         raise SpectraError(

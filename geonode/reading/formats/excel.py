@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from geonode.errors import SpectraError
+from geonode.reading.formats.delimited import marked_numbers, refuse_groups
 from geonode.reading.headers import (
     CONCENTRATION_UNIT,
-    UNITS,
     axis_header,
+    axis_unit,
     labelled_level,
     level,
     role,
@@ -29,6 +30,7 @@ from geonode.reading.layouts.table_place import (
     filled_columns,
     grid_of,
     trimmed,
+    units_joined,
     without_notes_beside,
 )
 from geonode.reading.levels import with_scan_marks
@@ -37,6 +39,7 @@ from geonode.reading.sheet import (
     LONGEST_NAME,
     MOST_COLUMNS,
     Cells,
+    Decimal,
     Row,
     Understood,
     to_number,
@@ -223,13 +226,19 @@ def _grid(sheet: Any, marks: _Marks, *, of_names: bool) -> Cells:
         require_at_most(MOST_COLUMNS, width, "columns")
         require_at_most(MOST_CELLS, width * number, "cells")
     marks.fill(rows)
-    rows, beside = without_notes_beside(rows)
+    rows, beside = without_notes_beside(units_joined(rows))
     place_of = {column: at for at, column in enumerate(filled_columns(rows))}
     rows = [(number, [cells[at] for at in place_of if at < len(cells)]) for number, cells in rows]
     units = {(row, place_of[at]): unit for (row, at), unit in units.items() if at in place_of}
     notes = tuple(f"hidden in the sheet, and read: {hidden}" for hidden in marks.hidden)
     understood = Understood(f"Excel workbook, sheet {sheet.title!r}", skipped=beside, notes=notes)
-    grid = grid_of(rows, Place.of(rows, "\t", of_names=of_names), ".", understood)
+    place = Place.of(rows, "\t", of_names=of_names)
+    cells = [row for _, row in place.table]
+    signs = {sign for row in cells for number in marked_numbers(row) for sign in number}
+    decimal: Decimal = "," if "," in signs and "." not in signs else "."  # of texts alone
+    if decimal == ",":
+        refuse_groups(cells)
+    grid = grid_of(rows, place, decimal, understood)
     inside = (*grid.understood.header_rows, *grid.row_numbers)
     lost = [marks.not_computed[row] for row in inside if row in marks.not_computed]
     if lost:
@@ -306,10 +315,7 @@ def with_units(grid: Cells, units: Units) -> Cells:
         if not found:
             continue
         # An axis is recognised by its units too; uM is a concentration, and um is not.
-        of_axis = all(
-            unit.lower() in UNITS and not re.fullmatch(CONCENTRATION_UNIT, unit)
-            for unit in found.values()
-        )
+        of_axis = all(map(axis_unit, found.values()))
         # Spectra are shown in no unit of concentrations but per cent.
         of_amounts = means is None and all(
             "%" not in unit and re.fullmatch(CONCENTRATION_UNIT, unit) for unit in found.values()
@@ -318,7 +324,7 @@ def with_units(grid: Cells, units: Units) -> Cells:
             unit, known = _one_unit(found), axis_header(name)[1]
             if known == "1" and not is_number:
                 header[at] = f"{name} ({unit})"
-            elif UNITS.get(unit.lower()) != known and not is_number:
+            elif axis_unit(unit) != known and not is_number:
                 raise SpectraError(
                     f"found {name[:40]!r} above numbers that are shown in {unit[:40]}, expected "
                     "one unit"

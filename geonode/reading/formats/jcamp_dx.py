@@ -23,7 +23,7 @@ from jaxtyping import Float
 
 from geonode.errors import SpectraError
 from geonode.reading.formats.delimited import read_text
-from geonode.reading.headers import AXIS_OF_UNIT, UNITS
+from geonode.reading.headers import AXIS_OF_UNIT, axis_header
 from geonode.reading.refusals import errors_naming, require_at_most
 from geonode.reading.sheet import Sheet, Understood, joined_amounts, to_number
 from geonode.spectra.arrays import require_values
@@ -86,7 +86,8 @@ class _Block:
     def axis_name_and_unit(self) -> tuple[str, str]:
         """Name and unit of the axis; "axis" and "1" if unknown."""
         written = self.texts.get("XUNITS") or "1"
-        unit = UNITS.get(written.lower(), written)
+        known = axis_header(written)[1]
+        unit = written if known == "1" else known
         is_raman = unit == "cm-1" and "RAMAN" in self.texts.get("DATATYPE", "").upper()
         return "raman_shift" if is_raman else AXIS_OF_UNIT.get(unit, "axis"), unit
 

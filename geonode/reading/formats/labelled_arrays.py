@@ -244,7 +244,7 @@ def require_chunks(store: Path, data: Any, names: set[Any]) -> None:
 _NUMBER_TYPES = (
     "double",
     "single",
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32)),
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
 )
 _WAY_OUT = "save a matrix of spectra, its wavelengths and its concentrations alone, with -v7"
 

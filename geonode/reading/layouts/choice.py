@@ -15,9 +15,11 @@ import re
 from collections import defaultdict
 from dataclasses import replace
 
+import numpy as np
+
 from geonode.errors import SpectraError
 from geonode.reading.amounts import Asked
-from geonode.reading.headers import UNITS, is_marked_amount, labelled_level, level, role
+from geonode.reading.headers import axis_unit, is_marked_amount, labelled_level, level, role
 from geonode.reading.layouts.columns import OneColumn, OneSpectrum, TwoColumnsEach
 from geonode.reading.layouts.long import OneRowAValue
 from geonode.reading.layouts.rows import (
@@ -46,7 +48,8 @@ LAYOUTS: tuple[Layout, ...] = (
 """Layouts, the narrowest first."""
 
 _NUMBERED = re.compile(
-    r"(?P<prefix>[A-Za-z]+[_. =]?)(?P<number>-?[0-9]+(?:[.,][0-9]+)?)(?: ?(?P<unit>[A-Za-z]+))?"
+    r"(?P<prefix>[A-Za-z][A-Za-z ]*[_.=(\[]?)(?P<number>-?[0-9]+(?:[.,][0-9]+)?)"
+    r"(?: ?(?P<unit>[A-Za-z]+))?[)\]]?"
 )
 _OF_AXIS = re.compile(r"(?:X|(?i:wl|wave(?:length|number)s?|lambda|nm))[_. =]?")
 _WELL_ROW = re.compile("[A-P]")
@@ -73,6 +76,9 @@ def sheet_of(grid: Cells, asked: Asked) -> Sheet:
         )
     if len(grid.headings) == 1 and not axis_leads(header):
         _refuse_without_a_header(grid, asked)
+    if again := [number for number, cells in grid.rows if cells == header]:
+        found = f"row {again[0]}: found the header of {row} again"
+        raise SpectraError(f"{found}, expected one table; give each a file of its own")
     fits = {layout: layout.fit(grid, asked) for layout in LAYOUTS}
     chosen = next((layout for layout in LAYOUTS if fits[layout][0]), None)
     if chosen is None:
@@ -82,6 +88,12 @@ def sheet_of(grid: Cells, asked: Asked) -> Sheet:
             "row)"
         )
     sheet = chosen.spectra(grid, asked)
+    first, *is_axis = np.all(sheet.values == sheet.axis, axis=1).tolist() or [False]
+    if is_axis and len(is_axis) % 2 == 0 and all(is_axis[::2]) and not first:
+        raise SpectraError(
+            f"{sheet.name_places[1]}: found the axis again as {sheet.names[1][:40]!r}, and beside "
+            "every other spectrum; write columns, and call each of them wavelength_nm"
+        )
     if asked.series:
         refuse_matrix(grid, sheet)
     reasons = [f"{chosen.name}: {fits.pop(chosen)[1]}"]
@@ -143,7 +155,7 @@ def _without_prefixes(grid: Cells, asked: Asked) -> Cells:
         is_axis = is_sure or (many and not first_may_be_axis(grid))
     if len(found) < FEWEST_WAVELENGTHS or not is_axis:
         return grid
-    of_unit = f" {unit}" if unit.lower() in UNITS else ""
+    of_unit = f" {unit}" if axis_unit(unit) else ""
     bare = [found[at] + of_unit if at in found else name for at, name in enumerate(header)]
     understood, across = grid.understood, counts or (role(header[0]) != "axis" and prefix[0] != "X")
     if counts or not of_axis:

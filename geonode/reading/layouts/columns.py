@@ -18,8 +18,8 @@ from geonode.reading.amounts import Asked, named_spectra
 from geonode.reading.headers import (
     AXIS_OF_UNIT,
     CONCENTRATION_UNIT,
-    UNITS,
     axis_header,
+    axis_unit,
     concentration_header,
     labelled_level,
     level,
@@ -88,7 +88,7 @@ def _unit_in(preamble: tuple[str, ...]) -> str | None:
         if not _OF_OTHERS.search(line):  # alone, or as XUNITS: nm or #AxisUnit[1]=<tab>1/cm
             value = re.split(r"[=:\t;,]", line.strip(' \t";,'))[-1].strip(' \t"()[]')
             of_axis = axis_header(value)[1] if role(value) == "axis" else "1"
-            units |= {UNITS.get(value.lower(), of_axis)} - {"1"}
+            units |= {axis_unit(value) or of_axis} - {"1"}
     return units.pop() if len(units) == 1 else None
 
 
@@ -201,12 +201,6 @@ class OneColumn:
         axis, unit = axis_of(
             grid.column(0), [f"{row}, column {grid.header[0]!r}" for row in rows], unit
         )
-        is_axis = np.all(values == axis[:, None], axis=0)
-        if len(names) > 1 and len(names) % 2 and all(is_axis[1::2]) and not is_axis[0]:
-            raise SpectraError(
-                f"{places[1]}: found the axis again as {names[1][:40]!r}, and above every second "
-                "column, expected spectra; call these and the first wavelength_nm"
-            )
         return named_spectra(
             [Labels("sample" if amounts else of_columns, names, places), *amounts],
             asked,
@@ -266,7 +260,8 @@ def _with_one_header(grid: Cells, *, series: bool) -> tuple[Cells, list[Labels]]
         row.cells[0] for row in rows if row not in others and not _unit_of_cell(row.cells[0])
     )
     signal, amounts = next(signals, grid.signal), list[Labels]()
-    chosen = _concentrations(others) if series else None
+    are_named = any(role(row.cells[0]) == "concentration" for row in rows if not row.is_of_levels)
+    chosen = _concentrations(others, are_named=are_named) if series else None
     if chosen is None:
         named = [row for row in others if all(row.cells)] or others  # labels may be of some columns
         called = [row for row in named if role(row.corner) == "other"]
@@ -293,15 +288,15 @@ def _with_one_header(grid: Cells, *, series: bool) -> tuple[Cells, list[Labels]]
     return replace(grid, headings=[header], signal=signal), amounts
 
 
-def _concentrations(rows: list[_Heading]) -> _Heading | None:
-    """The row of concentrations; None if there is none."""
+def _concentrations(rows: list[_Heading], *, are_named: bool) -> _Heading | None:
+    """The row of concentrations, which another one may name above all; None if there is none."""
     levels = [
         row for row in rows if row.is_of_levels and role(row.corner) not in ("about", "replicate")
     ]
     called = [row for row in rows if role(row.corner) == "concentration"]
     with_units = [row for row in levels if all(to_number(cell) is None for cell in row.cells)]
     unlike_names = [row for row in levels if role(row.corner) != "other"]
-    if len(levels) == 1 and not levels[0].corner and counts_rows(levels[0].cells):
+    if len(levels) == 1 and not (levels[0].corner or are_named) and counts_rows(levels[0].cells):
         unlike_names = []  # the columns of a plate, or samples
     for chosen in (called, with_units, unlike_names):
         if len(chosen) == 1:
@@ -340,14 +335,10 @@ def _unit_of_cell(cell: str) -> str | None:
 def _axis_of_headings(rows: list[_Heading]) -> str:
     """Name of the axis, with its unit from another row if it has none."""
     corners = [row.corner for row in rows]
-    bare = [corner.strip("()[]") for corner in corners]
-    units = [one for one in bare if one.lower() in UNITS and role(one) == "axis"]
-    named = next(
-        (one for one in corners if role(one) == "axis" and one.strip("()[]") not in units), None
-    )
+    units = [unit for corner in corners if (unit := axis_unit(corner))]
+    named = next((one for one in corners if role(one) == "axis" and not axis_unit(one)), None)
     if named is None and units:
-        unit = UNITS[units[0].lower()]
-        return f"{AXIS_OF_UNIT[unit]} ({unit})"
+        return f"{AXIS_OF_UNIT[units[0]]} ({units[0]})"
     if named is None:
         return next((corner for corner in corners if corner and role(corner) is None), "axis")
     return f"{named} ({units[0]})" if axis_header(named)[1] == "1" and units else named

@@ -84,12 +84,13 @@ def direction(grid: Cells, asked: Asked) -> tuple[Way, str]:
     header, rows = grid.header, len(grid.rows)
     corner = corner_parts(header[0])[0]
     across = len(header) - 1
+    is_above_names = rows > 0 and all(cell[:1].isalpha() for cell in grid.column(0))
     found: tuple[Way, str] = (None, f"{corner!r} does not show which way the spectra run")
     if grid.across:
         found = ("rows", "the headers number an axis")
     elif axis_leads(header):
         found = ("rows", "the headers are an axis, and columns about samples stand behind it")
-    elif role(corner) == "axis":
+    elif role(corner) == "axis" and not (is_above_names and axis_columns(header)):
         found = ("columns", f"the first header, {corner[:40]!r}, names an axis")
     elif role(corner) in ("concentration", "other") and (
         counts_rows(grid.column(0)) or any(map(wavelength, header[1:]))
@@ -263,7 +264,8 @@ class OneRow:
         about = [at for at in range(len(header)) if at not in axis]
         if asked.series and about == [0]:
             refuse_turned(grid, rows=True)
-        axis_name, unit = axis_header(corner_parts(header[0])[1])
+        of_rows, of_axis = corner_parts(header[0])
+        axis_name, unit = axis_header(of_rows if role(of_rows) == "axis" else of_axis)
         texts, places = [header[at] for at in axis], [grid.place(at + 1) for at in axis]
         values, unit = axis_of(texts, places, unit)
         labels = [column_labels(grid, at) for at in about]

@@ -9,11 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Literal, NamedTuple
 
 from geonode.errors import SpectraError
-from geonode.reading.headers import CONCENTRATION_UNIT, UNITS, level, role, with_point
+from geonode.reading.headers import CONCENTRATION_UNIT, axis_unit, level, role, with_point
 from geonode.reading.sheet import Cells, Decimal, Row, Understood, is_word, to_number
 
 Kind = Literal["data", "paired", "lone", "named", "number", "text", "blank"]
@@ -54,15 +54,17 @@ class Place(NamedTuple):
         filled = [at for at, (_, cells) in enumerate(rows) if cells]
         rows = rows[filled[0] : filled[-1] + 1] if filled else []
         if of_names:
+            rows = units_joined(rows, fewest=0)
             top, end = _ends_of_names(rows)
-            header, start = _with_units(rows, top)
-            return cls(header, list(rows[start:end]), True)
+            return cls(rows[top : top + 1], rows[top + 1 : end], True)
         found = _ends_of([_kind_of_row(cells, mark) for _, cells in rows])
         if found is None:
             return cls(list(rows[:1]), list(rows[1:]), False)
         top, start, end = found
         body = list(rows[start:end])
-        header = [_completed(row, body) for row in rows[top:start] if row[1]]
+        header = [row for row in rows[top:start] if row[1]]
+        width = len(trimmed(body[0][1])) - 1
+        header[-2:] = [_completed(row, header[-2:], width) for row in header[-2:]]
         if not _names_columns(header[-2:], body):
             header = _above_keys(header, body)
         return cls(header, body, True)
@@ -82,20 +84,6 @@ def _ends_of_names(rows: Sequence[Row]) -> tuple[int, int]:
     return top, end
 
 
-def _with_units(rows: Sequence[Row], top: int) -> tuple[list[Row], int]:
-    """The header of names and amounts, with units of a row of their own, and its end."""
-    for at in (top, top + 1):
-        names = rows[at - 1][1] if 0 < at < len(rows) else []
-        units = [cell.strip("()[]") for cell in rows[at][1]] if names else []
-        are_units = all(re.fullmatch(CONCENTRATION_UNIT, unit) for unit in units if unit)
-        if any(units) and are_units and len(names) == len(units) and all(names):
-            each = zip(names, units, strict=True)
-            return [
-                (rows[at][0], [f"{one} ({unit})" if unit else one for one, unit in each])
-            ], at + 1
-    return list(rows[top : top + 1]), top + 1
-
-
 def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:
     """Kind of a row of cells that a mark parts."""
     filled = [cell for cell in cells if cell]
@@ -106,13 +94,16 @@ def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:
     if _is_number(cells[0]) and not sentence:
         if len(filled) == 1:
             return "lone" if len(cells) > 1 else "number"
-        paired = len(trimmed(cells)) > 4 and all(cells[:-1:2]) and not any(cells[1::2])
+        above = trimmed(cells)
+        paired = len(above) > 4 and all(above[::2]) and not any(above[1::2])
         return "paired" if paired else "data"
     # Whatever else may part it: rows of another table are not text around this one.
     parts = [part for part in _MARKS.split(" ".join(cells)) if part]
     if cells[0] and len(parts) > 1 and all(map(_is_number, parts)):
         return "data"
-    ends_in_numbers = len(parts) > 2 and all(map(_is_number, parts[-2:]))
+    numbers = sum(map(_is_number, filled))
+    mostly = numbers >= FEWEST_ROWS and 2 * numbers > len(filled)
+    ends_in_numbers = mostly or (len(parts) > 2 and all(map(_is_number, parts[-2:])))
     if cells[0][:1].isdigit():
         return "data" if ends_in_numbers else "number"
     # Where an axis has ended before its neighbours, numbers stand without a name.
@@ -120,6 +111,30 @@ def _kind_of_row(cells: Sequence[str], mark: str) -> Kind:
     is_key = cells[0] and len(filled) == 2 and mark not in " ," and _is_number(filled[1])
     named: Kind = "number" if is_key else "named"  # as of a decimal comma
     return named if alone or ends_in_numbers else "text"
+
+
+def units_joined(rows: Sequence[Row], fewest: int = FEWEST_ROWS) -> list[Row]:
+    """Rows of which that of units below a header, with as many numbers of an axis, is joined to it.
+
+    Below these numbers stand units of an axis alone.
+    """
+    for at, ((number, names), (_, units)) in enumerate(pairwise(rows)):
+        if not _is_unit(next(filter(None, units), "")):
+            continue
+        each = list(zip_longest(names, units, fillvalue=""))
+        are_units = (
+            not unit or (axis_unit if _is_number(name) else _is_unit)(unit) for name, unit in each
+        )
+        if sum(map(_is_number, names)) >= fewest and all(are_units):
+            bare = ((name, unit.strip("()[]")) for name, unit in each)
+            joined = [f"{name} ({unit})" if name and unit else name or unit for name, unit in bare]
+            return [*rows[:at], (number, joined), *rows[at + 2 :]]
+    return list(rows)
+
+
+def _is_unit(cell: str) -> bool:
+    """True where a cell is a unit of an axis or of concentrations, in brackets or not."""
+    return bool(axis_unit(cell) or re.fullmatch(CONCENTRATION_UNIT, cell.strip("()[]")))
 
 
 def _is_number(cell: str) -> bool:
@@ -193,15 +208,33 @@ def _names_columns(above: list[Row], body: list[Row]) -> bool:
     return role(cells[0]) == "axis" or not (is_key or alike)
 
 
-def _completed(row: Row, body: list[Row]) -> Row:
-    """A row of concentrations of some spectra, with a mark for each of the others."""
+def _completed(row: Row, header: list[Row], width: int) -> Row:
+    """A row of a header with a concentration, or a mark in place of one, above every spectrum.
+
+    A concentration above the first of as many columns each is of all of them, unless these have
+    names of their own. Marks are put into a row that is called concentration. It is refused above
+    numbers, which would be taken for concentrations.
+    """
     number, (corner, *cells) = row
-    filled = [cell for cell in cells if cell]
-    is_of_levels = role(corner) == "concentration" and not level(corner)
-    if not is_of_levels or not filled or not all(map(level, filled)):
+    filled = [at for at, cell in enumerate(cells) if cell]
+    if not filled or not all(level(with_point(cells[at])) for at in filled):
         return row
-    cells += [""] * (len(trimmed(body[0][1])) - 1 - len(cells))
-    return number, [corner, *(cell or "-" for cell in cells)]
+    names = [one[1:] for _, one in header if len({*filter(None, one[1:])}) == width]
+    size, is_above = width // len(filled), not corner or role(corner) in ("axis", "concentration")
+    is_even = 1 < size < width and filled == [*range(0, width, size)]
+    if is_even and is_above and all(map(counts_rows, names)):
+        marks = ["", *(f"__r{scan}" for scan in range(2, size + 1))]
+        found = [f"{cells[at]}{mark}" for at in filled for mark in marks]
+    elif role(corner) == "concentration" and not level(corner):
+        found = [cell or "-" for cell in cells[:width]] + ["-"] * (width - len(cells))
+    elif is_above and filled[-1] >= len(filled) and any(all(map(_is_number, one)) for one in names):
+        raise SpectraError(
+            f"row {number}: found concentrations above {len(filled)} of {width} columns, expected "
+            "one above every spectrum"
+        )
+    else:
+        return row
+    return number, [corner, *found, *cells[width:]]
 
 
 def _above_keys(above: list[Row], body: list[Row]) -> list[Row]:
@@ -372,7 +405,7 @@ def _header_height(rows: Sequence[Sequence[str]]) -> int:
         cells = trimmed(row)
         filled = sum(map(bool, cells))
         pairs = width > 3 and len(cells) >= width - 1 and (all(cells[::2]) or all(cells[1::2]))
-        units = width > 2 or rows[-1][0].strip("()[]").lower() in UNITS
+        units = width > 2 or axis_unit(rows[-1][0])
         if len(cells) > width or not units or (filled < max(2, width - 1) and not pairs):
             break
         height += 1

@@ -32,6 +32,7 @@ def changed(row, column, value):
 
 READ = {
     "texts": [wide()],
+    "texts with decimal commas": [[[cell.replace(".", ",") for cell in row] for row in wide()]],
     "levels as text": [[wide()[0], *CELLS[1:]]],
     "empty cells at the edges": [[*([*row, None] for row in CELLS), [None] * 7, []]],
     "other sheets that are empty": [[], CELLS, [[None, None]]],
@@ -63,6 +64,10 @@ def test_numbers_are_read_to_the_last_bit_and_units_in_the_header(book):
         ([CELLS, CELLS], "cells in the sheets 'Sheet', 'Sheet1', expected one sheet"),
         ([[], []], "found no cells in any sheet"),
         ([changed(2, 3, "0,3")], "row 3, column '20.*': found '0,3', expected a number with a dec"),
+        (
+            [[wide()[0], *([at, *["1,234"] * 4] for at in (1, 2, 3))]],
+            "'1,234' and no number that s",
+        ),
         ([changed(2, 3, True)], "row 3, column '20.*': found 'True'"),
         ([changed(2, 3, "=1+1")], "found a formula in D3 whose value was never saved"),
         ([changed(0, 3, "=10")], "found a formula in D1 whose value was never saved"),

@@ -109,6 +109,7 @@ SAME = {
     "points of a link": ("##BLOCKS=4", "##NPOINTS=3"),
     "remarks behind": ("ABSORBANCE\n", "ABSORBANCE $$ or so\n"),
     "small letters": ("##XUNITS=NANOMETERS", "##xunits=nanometers"),
+    "an axis with its unit": ("##XUNITS=NANOMETERS", "##XUNITS=Wavelength (nm)"),
     "blanks in a label": ("##DATA TYPE=", "##DATA  TYPE= "),
     "private labels": ("\n##XUNITS", "\n##$OWN=1\n##.OTHER=2\n##XUNITS"),
 }

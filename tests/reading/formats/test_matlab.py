@@ -22,8 +22,9 @@ def mat(tmp_path):
 
 @pytest.mark.parametrize("arrays", [{"X": X}, {"data": X.T, "n": 3.0, "about": "x"}])
 @pytest.mark.parametrize(("axis", "unit"), [("wavelength_nm", "nm"), ("ax", "1")])
-def test_a_matrix_its_axis_and_its_concentrations_are_read(mat, arrays, axis, unit):
-    found = read_table(mat(conc_ppb=LEVELS, **arrays, **{axis: AXIS}))
+@pytest.mark.parametrize("kind", [float, np.int64])
+def test_a_matrix_its_axis_and_its_concentrations_are_read(mat, arrays, axis, unit, kind):
+    found = read_table(mat(conc_ppb=LEVELS.astype(kind), **arrays, **{axis: AXIS}))
     np.testing.assert_array_equal(found.concentrations, [0, 5, 9, 20])
     np.testing.assert_array_equal(found.spectra, X[[1, 2, 3, 0], ::-1])
     assert (found.axis_unit, found.concentration_unit) == (unit, "ppb")
