@@ -42,13 +42,13 @@ def test_the_order_is_judged_by_distance_covariance_and_by_neighbours():
     spectra = random.normal(size=(6, 2)) + [0.8, 0] * known[:, None]
     apart, orders = squareform(pdist(spectra)), np.array([*permutations(known)])
 
-    def covariance(order):
-        ranks = np.abs(np.subtract.outer(order, order))
+    def covariance(ranks):
         three = np.sum(apart.mean(axis=0) * ranks.mean(axis=0)) / 6
         return np.mean(apart * ranks) + apart.mean() * ranks.mean() - 2 * three
 
-    covariances = np.array([covariance(order) for order in orders])
-    neighbours = -np.array([np.sum(apart[order[1:], order[:-1]] ** 2) for order in orders])
+    every = [np.abs(np.subtract.outer(order, order)) for order in orders]
+    covariances = np.array([covariance(ranks) for ranks in every])
+    neighbours = np.array([-np.sum(apart**2 * (ranks == 1)) for ranks in every])
     shares = [[np.mean(each >= own - 1e-9) for own in each] for each in (covariances, neighbours)]
     least = np.min(shares, axis=0)
     found = Chance.of(known.astype(float), spectra)
