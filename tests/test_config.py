@@ -141,6 +141,8 @@ ERRORS = [
     ("decoders.members", 0, r"decoders\.members: found 0, expected .*or equal to 1"),
     ("metric.learning_rate", 0.0, r"metric\.learning_rate: found 0\.0, expected .*greater than 0"),
     ("metric.length_weight", float("nan"), r"metric\.length_weight: found nan, expected .*finite"),
+    ("christoffel.tolerance", 5e-324, r"christoffel\.tolerance: found 5e-324, .* to 0\.0000001"),
+    ("geodesics.tolerance", 1e-11, r"geodesics\.tolerance: found 1e-11, .* to 0\.000000001"),
     ("generate.seed", 2**31, r"generate\.seed: found 2147483648, expected .*less than"),
     ("inner.levels", 1, r"inner\.levels: found 1, expected .*equal to 2"),
     ("generate.concentrations", [0, 1, -2, 3], r"generate\.concentrations\.2: found -2"),
