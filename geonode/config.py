@@ -195,7 +195,7 @@ class InnerParameters(Block):
 class ChristoffelParameters(Block):
     """Grid of Christoffel symbols."""
 
-    resolution: Annotated[int, Field(ge=4)] = 2000
+    resolution: Annotated[int, Field(ge=4, le=10**6)] = 2000
     """Evenly spaced concentration nodes."""
     tolerance: Annotated[float, Field(ge=1e-7, allow_inf_nan=False)] = 0.0001
     """Largest error of ln sqrt(g) and of the Christoffel symbol between nodes, which are stored in

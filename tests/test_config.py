@@ -141,6 +141,7 @@ ERRORS = [
     ("decoders.members", 0, r"decoders\.members: found 0, expected .*or equal to 1"),
     ("metric.learning_rate", 0.0, r"metric\.learning_rate: found 0\.0, expected .*greater than 0"),
     ("metric.length_weight", float("nan"), r"metric\.length_weight: found nan, expected .*finite"),
+    ("christoffel.resolution", 10**12, r"christoffel\.resolution: found 10{12}, .* to 1000000"),
     ("christoffel.tolerance", 5e-324, r"christoffel\.tolerance: found 5e-324, .* to 0\.0000001"),
     ("geodesics.tolerance", 1e-11, r"geodesics\.tolerance: found 1e-11, .* to 0\.000000001"),
     ("generate.seed", 2**31, r"generate\.seed: found 2147483648, expected .*less than"),
