@@ -195,11 +195,11 @@ class InnerParameters(Block):
 class ChristoffelParameters(Block):
     """Grid of Christoffel symbols."""
 
-    resolution: Annotated[int, Field(ge=4)] = 2000
+    resolution: Annotated[int, Field(ge=4, le=10**6)] = 2000
     """Evenly spaced concentration nodes."""
-    tolerance: Positive = 0.0001
-    """Largest error of ln sqrt(g) and of the Christoffel symbol between nodes; a resolution that
-    misses it is an error."""
+    tolerance: Annotated[float, Field(ge=1e-7, allow_inf_nan=False)] = 0.0001
+    """Largest error of ln sqrt(g) and of the Christoffel symbol between nodes, which are stored in
+    float32; a resolution that misses it is an error."""
 
 
 class GeodesicsParameters(Block):
@@ -207,8 +207,9 @@ class GeodesicsParameters(Block):
 
     method: Literal["closed_form", "newton", "dopri5"] = "closed_form"
     """Method that solves for first velocities."""
-    tolerance: Positive = 1e-06
-    """Largest endpoint residual of a solved geodesic (chart)."""
+    tolerance: Annotated[float, Field(ge=1e-9, allow_inf_nan=False)] = 1e-06
+    """Largest endpoint residual of a solved geodesic (chart); below some 1e-7 the rounding of the
+    grids decides."""
     steps: PositiveInt = 100
     """Steps in time of every shot of newton."""
     time_points: NonNegativeInt = 11

@@ -5,7 +5,7 @@ from stages.command import progress, stage, write_scores
 from stages.paths import CHRISTOFFEL, DEVICE, METRIC, SHARED, SPECTRA
 
 
-@stage("christoffel", also=("preset", "engine", "memory_mb"))
+@stage("christoffel", also=("preset", "engine"))
 def app(parameters: Parameters) -> str:
     """Evaluate Christoffel symbols and ln sqrt(g) on the grid, and check them in float64."""
     from functools import partial
@@ -23,7 +23,7 @@ def app(parameters: Parameters) -> str:
     from geonode.storage.lineage import consistent_artifacts
 
     block = parameters.christoffel
-    device = Device.read(DEVICE, parameters.memory_mb)
+    device = Device.read(DEVICE)
     with consistent_artifacts(SPECTRA, METRIC) as made_from:
         series = read_series(SPECTRA)
         learned = LearnedMetrics.read(METRIC)

@@ -119,9 +119,6 @@ def _signature(options: dict[str, tuple[tuple[str, ...], FieldInfo]]) -> inspect
 @contextmanager
 def _logged(stage_name: str, overrides: dict[str, Any]) -> Iterator[None]:
     """Log start and end of a stage at INFO, with the parameters that override the file."""
-    if not _LOG.isEnabledFor(logging.INFO):
-        yield
-        return
     given = ", ".join(f"{key} {value}" for key, value in overrides.items())
     _LOG.info("%s begins%s", stage_name, given and f", with {given}")
     began, ended = time.perf_counter(), "failed"

@@ -27,7 +27,7 @@ def app(parameters: Parameters) -> str:
     from geonode.learning.path_features import path_features
     from geonode.learning.trainer import history_csv
     from geonode.spectra.series import read_series
-    from geonode.storage.atomic import file_lock
+    from geonode.storage.atomic import file_lock, remove
     from geonode.storage.document import write_text
     from geonode.storage.lineage import consistent_artifacts
 
@@ -40,7 +40,8 @@ def app(parameters: Parameters) -> str:
         features = inner_features = None
         if chosen is not None:
             features = read_features(GEODESICS, series, chosen)
-    runs = NestedRuns.of(len(series.concentrations), block, inner, device, CHECKPOINTS / "decoders")
+    levels, scratch = len(series.concentrations), CHECKPOINTS / "decoders"
+    runs = NestedRuns.of(levels, block, inner, device, scratch)
     left_out = () if runs.inner is None else tuple(f.left_out for f in runs.inner.folds)
     learned.require_inner(METRIC, left_out)
     if chosen is not None and learned.inner is not None:
@@ -53,7 +54,8 @@ def app(parameters: Parameters) -> str:
     ):
         runs = runs.with_progress(report, engine)
         blend, history = fit_blend(series, features, inner_features, block, runs)
-    blend.write(DECODERS, made_from)
+        blend.write(DECODERS, made_from)
+        remove(scratch)
     names = fold_names(series.concentrations)
     write_text(PLOTS / "training.csv", history_csv(history, ("loss",), len(names), block))
     last = float(history[-1].sum(0).mean()) if len(history) else None

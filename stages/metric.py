@@ -17,7 +17,7 @@ def app(parameters: Parameters) -> str:
     from geonode.learning.metric_learning import learn
     from geonode.learning.trainer import history_csv
     from geonode.spectra.series import read_series
-    from geonode.storage.atomic import file_lock
+    from geonode.storage.atomic import file_lock, remove
     from geonode.storage.document import write_text
     from geonode.storage.lineage import consistent_artifacts
 
@@ -34,7 +34,8 @@ def app(parameters: Parameters) -> str:
         progress("learning the metric", runs.models * block.epochs) as report,
     ):
         metrics, history, terms = learn(series, block, runs.with_progress(report, engine))
-    metrics.write(METRIC, made_from)
+        metrics.write(METRIC, made_from)
+        remove(scratch)
     write_text(PLOTS / "metric_training.csv", history_csv(history, terms, len(names), block))
     models = metrics.network.models
     kappas = [chart.kappa if math.isfinite(chart.kappa) else None for chart in metrics.charts]

@@ -12,8 +12,8 @@ MEANS = ("mean_r2", "undefined_r2")
 """Scores that are not repeated for the published method."""
 
 
-@stage("validate", also=("memory_mb",))
-def app(parameters: Parameters) -> str:
+@stage("validate")
+def app(parameters: Parameters) -> str:  # noqa: ARG001
     """Score leave-one-out predictions and compare them with classical baselines."""
     import numpy as np
 
@@ -37,7 +37,7 @@ def app(parameters: Parameters) -> str:
     from geonode.storage.lineage import consistent_artifacts
     from geonode.ties import first_smallest
 
-    place = Device.read(DEVICE, parameters.memory_mb).reference
+    place = Device.read(DEVICE).reference
     with consistent_artifacts(SPECTRA, METRIC, GEODESICS, DECODERS):
         model = SpectralModel.read(DATA, place)
         series = model.series

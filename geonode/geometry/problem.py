@@ -1,6 +1,7 @@
 """Boundary value problems: which concentrations are joined; and their solutions."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -46,8 +47,7 @@ def ordered_pairs(count: int) -> tuple[Int[Tensor, "pair"], Int[Tensor, "pair"]]
     return source, target
 
 
-@dataclass(frozen=True)
-class Solution:
+class Solution(NamedTuple):
     """Solved boundary value problems, one row for each."""
 
     v0: Float[Tensor, "*rows"]  # velocity x'(0), chart units

@@ -62,10 +62,16 @@ class Summary:
     worst: tuple[float, tuple[int, ...]] = (0.0, ())
     """Residual and (member, fold, pair, wavelength) of the row that misses most."""
 
-    def add(
-        self, at: tuple[int, int], wavelengths: list[int], solution: Solution, errors: NetworkErrors
-    ) -> None:
-        """Some wavelengths, by index, of one (member, fold)."""
+    @classmethod
+    def of(
+        cls,
+        method: str,
+        at: tuple[int, int],
+        wavelengths: list[int],
+        solution: Solution,
+        errors: NetworkErrors,
+    ) -> "Summary":
+        """Summary of some wavelengths, by index, of one (member, fold)."""
         missed, residual = ~solution.converged, solution.residual.abs()
         lost = ~(solution.v0.isfinite() & residual.isfinite())
         sizes = torch.where(missed, residual.masked_fill(lost, torch.inf), 0.0)
@@ -75,7 +81,7 @@ class Summary:
         residual_max, endpoint, drift = (float(p.max()) if p.numel() else 0.0 for p in found)
         counts = residual.numel(), int(missed.sum()), int(solution.evaluations.sum())
         checked = len(errors.endpoint)
-        self.join(Summary(self.method, *counts, residual_max, endpoint, drift, checked, worst))
+        return cls(method, *counts, residual_max, endpoint, drift, checked, worst)
 
     def join(self, other: "Summary") -> None:
         """Add the counts and worst cases of others."""
@@ -238,7 +244,6 @@ class _Solver:
         chosen = np.arange(0) if self._wanted.chosen is None else self._wanted.chosen
         # of the columns of the grid, in the series
         axis = np.arange(len(self._wavelengths)) if whole else chosen
-        summary = Summary(parameters.method)
         problem = BoundaryValueProblem.all_pairs(self._positions[index[1]])
         pairs = len(problem.source)
         grid = self._wanted.grids.grid(index, self._like)
@@ -253,8 +258,7 @@ class _Solver:
                 f"the {column / 1e6:.3g} MB of one wavelength; raise memory_mb, or lower "
                 "christoffel.resolution"
             )
-        v0, residual = np.empty((2, pairs, width))
-        status = np.empty((pairs, width), np.uint8)
+        solutions = []
         features = np.empty((pairs, len(chosen), len(FEATURES)), np.float32)
         trajectory = np.empty((pairs, width, parameters.time_points), np.float32)
         for block in torch.arange(width).split(self._memory // column):
@@ -262,9 +266,7 @@ class _Solver:
             wavelengths = self._wavelengths[axis[columns]]
             closed_form = ClosedForm(grid.at_wavelengths(columns))
             solution = SOLVERS[parameters.method](closed_form, problem, parameters)
-            v0[:, columns] = solution.v0.cpu()
-            residual[:, columns] = solution.residual.cpu()
-            status[:, columns] = (~solution.converged).cpu()
+            solutions.append(solution)
             if whole and parameters.time_points:
                 positions = closed_form.trajectories(problem, solution.v0, self._times)
                 trajectory[:, columns] = positions.float().cpu()
@@ -275,26 +277,31 @@ class _Solver:
                     problem.stations, wavelengths[inside]
                 )
                 features[:, places] = stations.every_path(solution.v0[:, inside])[1].cpu()
-            errors = network_errors(
-                self._metric[model],
-                closed_form,
-                problem,
-                solution,
-                wavelengths,
-                rows=math.ceil(CHECK_ROWS * len(block) / width),
-                seed=model,
-            )
-            summary.add(index, axis[columns].tolist(), solution, errors)
+        solved = Solution(*(torch.cat(parts, dim=1) for parts in zip(*solutions, strict=True)))
+        # a sample of all, which does not depend on the memory
+        errors = network_errors(
+            self._metric[model],
+            grid,
+            problem,
+            solved,
+            self._wavelengths[axis],
+            rows=CHECK_ROWS,
+            seed=model,
+        )
         if self._wanted.chosen is not None:
             self._writer.write("features", index, features)
         if whole:
-            found: dict[str, np.ndarray] = {"v0": v0, "residual": residual, "status": status}
+            found = {
+                "v0": solved.v0.cpu().double().numpy(),
+                "residual": solved.residual.cpu().double().numpy(),
+                "status": (~solved.converged).cpu().numpy().astype(np.uint8),
+            }
             if parameters.time_points:
                 found["trajectory"] = trajectory
             for name, table in found.items():
                 self._writer.write(name, index[:1], table)
         report(1)
-        return summary
+        return Summary.of(parameters.method, index, axis.tolist(), solved, errors)
 
 
 def read_features(

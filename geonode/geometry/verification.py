@@ -93,7 +93,7 @@ class NetworkErrors(NamedTuple):
 
 def network_errors(
     metric: Metric,
-    closed_form: ClosedForm,
+    grid: Grid,
     problem: BoundaryValueProblem,
     solution: Solution,
     wavelengths: Float[Tensor, "wavelength"],
@@ -105,7 +105,7 @@ def network_errors(
 
     Args:
         metric: that one model, in float64.
-        closed_form: of the model's grid.
+        grid: of the model.
         problem: what was solved.
         solution: of the problem, by any method.
         wavelengths: charted wavelengths.
@@ -127,7 +127,7 @@ def network_errors(
     endpoint = (given * root_first - arc_length(field, first, last)) / root_last
 
     # position and velocity x' = l / sqrt(g) on the grid, every row in a column of its own
-    grid = closed_form.grid.at_wavelengths(column)
+    grid = grid.at_wavelengths(column)
     arc, length = ClosedForm(grid).arc_length, v0 * grid.lookup(start[:, None])[0][:, 0].exp()
     times = torch.linspace(0, 1, CHECKED_TIMES, dtype=start.dtype).to(device)
     x, root = arc.inverse(arc.at(start).diagonal() + times[:, None] * length)

@@ -125,7 +125,7 @@ def batches_of(run: TrainingRun, footprint: Footprint) -> list[Batch]:
         TrainingError: not even one model fits into the memory of the device.
     """
     device, profile = run.device.place, profile_of(run.device.place)
-    memory = run.device.budget // profile.batches
+    memory = run.device.budget
     source, target = ordered_pairs(run.folds[0].levels)
     batches = []
     for _, alike in itertools.groupby(run.folds, key=lambda fold: len(fold.left_out)):

@@ -1,4 +1,4 @@
-"""Checkpoints: the state of every batch, kept in a scratch folder until the training is done.
+"""Checkpoints: the state of every batch, kept in a scratch folder until the result is written.
 
 A training is identified by its parameters, device, number format and data. Checkpoints of another
 training are refused before anything is trained: to resume from them would give a wrong result, and
@@ -8,8 +8,6 @@ change of the code.
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +17,7 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from geonode.config import TrainingParameters
-from geonode.errors import ArtifactError, TrainingError
+from geonode.errors import TrainingError
 from geonode.learning.context import TrainingRun
 from geonode.storage.weights import read_weights, write_weights
 
@@ -62,18 +60,6 @@ class Checkpoints:
                     f"{self.path.parent} to start anew"
                 )
         return tensors
-
-    def discard(self) -> None:
-        """Remove the folder of a training.
-
-        Raises:
-            ArtifactError: the operating system refuses.
-        """
-        try:
-            if os.path.lexists(self.path):
-                shutil.rmtree(self.path)
-        except OSError as error:
-            raise ArtifactError(f"{self.path}: cannot be removed: {error}") from error
 
 
 def open_checkpoints(

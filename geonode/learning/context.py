@@ -21,7 +21,7 @@ class TrainingRun:
     members: int  # number of models per fold
     device: Device
     scratch: Path | None = None
-    """Folder of the checkpoints, removed when the training is done; None for none."""
+    """Folder of checkpoints, which the caller removes once the result is written; None for none."""
     report: Progress = silent  # called after every step of every model
     engine: Engine = LOCAL  # runs the batches
 

@@ -90,7 +90,8 @@ def charts_by_evidence(series: Series, folds: list[Fold], margin: float) -> list
         # known from the lowest to the highest training level
         known = (float(levels[fold.training[0]]), float(levels[fold.training[-1]]))
         others = (Chart(kappa, low, high, known) for kappa in kappas)
-        candidates, spectra = [series.chart, *others], series.signal[fold.training]
+        apart = [chart for chart in others if np.diff(chart.position(levels)).all()]
+        candidates, spectra = [series.chart, *apart], series.signal[fold.training]
         evidence = [
             fit_process(chart.position(levels)[fold.training], spectra, "constant")[1]
             for chart in candidates

@@ -89,8 +89,6 @@ def fit(objective: Objective, run: TrainingRun) -> TrainedModels:
     fitted: list[TrainedModels] = []
     with _products(run.device):
         run.engine.work(recipe, batches, lambda _, found: fitted.append(found), run.report, cores)
-    if checkpoints is not None:
-        checkpoints.discard()
     return in_model_order(batches, fitted)
 
 

@@ -1,6 +1,9 @@
 """Writing of artifacts, whole and verified or not at all."""
 
+import errno
 import json
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -118,6 +121,8 @@ class ArtifactWriter:
         file.parent.mkdir(parents=True)
         metadata = encode_json(self.path, entry.metadata())
         (self.folder / name / ROOT).write_bytes(metadata)
+        if entry.size > shutil.disk_usage(file.parent).free:  # before it is filled
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
         # Written before it is mapped: a full disk then raises an error, while a write to a mapped
         # hole of a sparse file would kill the process.
         missing = np.nan if number.kind == "f" else 0

@@ -97,7 +97,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove what `replacing` wrote, and remains of a killed run; raises as `replacing`."""
+    """Remove a file or folder, and remains of a killed `replacing`; raises as that does."""
     with file_lock(path) as own, _explained(path):
         for left in (own / _NEW, own / _OLD, own / _KEPT, path):
             _remove(left)

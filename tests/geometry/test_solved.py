@@ -134,13 +134,14 @@ def test_an_iterative_method_finds_the_same_velocities(tmp_path, grids, whole):
 
 
 def test_wavelengths_are_solved_a_few_at_once_where_memory_is_small(tmp_path, monkeypatch):
-    monkeypatch.setattr(CORES, lambda: 1)  # else they share the memory
-    fine, found = stored(tmp_path / "grids.zarr", 2200), {}  # 275 kB a wavelength
+    """As where cores share it: neither arrays nor what is told of them depend on it."""
+    monkeypatch.setattr(CORES, lambda: 1)
+    fine, found, told = stored(tmp_path / "grids.zarr", 2200), {}, {}  # 275 kB a wavelength
     for memory in (100, 1):
         path, device = tmp_path / f"{memory}.zarr", replace(DOUBLE, memory_mb=memory)
-        summary = solve(path, fine, parameters(), device, chosen=None)
-        assert summary.checked_on_network == 2 * (64 if memory > 1 else 65)  # a share of each
+        told[memory] = solve(path, fine, parameters(), device, chosen=None)
         found[memory] = contents(path)
+    assert told[1] == told[100]
     for name, values in found[1].items():
         np.testing.assert_array_equal(values, found[100][name])
     with pytest.raises(GeometryError, match=r"memory_mb: found 1 MB .* 1\.23 MB of one"):
@@ -150,20 +151,20 @@ def test_wavelengths_are_solved_a_few_at_once_where_memory_is_small(tmp_path, mo
 def test_what_misses_is_refused_or_permitted_and_marked(tmp_path, grids):
     """The tolerance is less than what is left of most residuals in single precision."""
     path, one = tmp_path / "geodesics.zarr", {"device": SINGLE, "chosen": None}
-    summary = solve(path, grids, parameters(1e-300, allow_unconverged=COUNT), **one)
+    summary = solve(path, grids, parameters(1e-9, allow_unconverged=COUNT), **one)
     found, before = contents(path), path.stat().st_mtime_ns
     residual = abs(found["residual"])
-    missed = (residual > 0).sum()
+    missed = (residual > 1e-9).sum()
     assert 0 < missed == found["status"].sum() == summary.unconverged < residual.size
     assert max(summary.endpoint_error_max, summary.speed_drift_max, residual.max()) <= 1e-6
     assert summary.residual_max == residual.max()
     message = (
-        f"{missed} of {residual.size} geodesics miss their target by more than 1e-300, expected "
+        f"{missed} of {residual.size} geodesics miss their target by more than 1e-09, expected "
         rf"at most {missed - 1}\. Worst: (\d+) to (\d+) ppb at ([0-9.]+) nm \(member ([01]), fold "
         rf"4\): {residual.max():.1e}\. Raise .*--allow-unconverged"
     )
     with pytest.raises(GeometryError, match=message) as caught:
-        solve(path, grids, parameters(1e-300, allow_unconverged=int(missed) - 1), **one)
+        solve(path, grids, parameters(1e-9, allow_unconverged=int(missed) - 1), **one)
     source, target, axis, member = map(float, re.search(message, str(caught.value)).groups())
     pair = (found["source"] == source) & (found["target"] == target)
     worst = residual[int(member), pair, abs(found["wavelength"] - axis).argmin()]

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -25,9 +23,8 @@ def check(grid, problem=PROBLEM, rows=50, column=None, change=lambda found: foun
     wavelengths = WAVELENGTHS.to(problem.stations)
     if column is not None:
         grid, wavelengths = grid.at_wavelengths(torch.tensor([column])), wavelengths[[column]]
-    closed_form = ClosedForm(grid)
-    solved = change(closed_form.solve(problem, 1.0))
-    return network_errors(METRIC, closed_form, problem, solved, wavelengths, rows=rows, seed=0)
+    solved = change(ClosedForm(grid).solve(problem, 1.0))
+    return network_errors(METRIC, grid, problem, solved, wavelengths, rows=rows, seed=0)
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.7])
@@ -70,13 +67,13 @@ def test_rows_that_have_not_converged_are_left_out():
 
     def largest(lost):
         def change(solution):
-            return replace(solution, v0=solution.v0 + missed, converged=~lost)
+            return solution._replace(v0=solution.v0 + missed, converged=~lost)
 
         return check(GRID, rows=40, change=change).endpoint.abs().amax()
 
     assert largest(missed != 0) <= 1e-11
     assert largest(missed < 0) > 1e-2
-    none = check(GRID, change=lambda found: replace(found, converged=missed < 0))
+    none = check(GRID, change=lambda found: found._replace(converged=missed < 0))
     assert none.endpoint.shape == none.drift.shape == (0,)
 
 

@@ -86,9 +86,12 @@ def test_batches_hold_what_fits_for_two_cores_and_every_model_once(rows, folds, 
 @pytest.mark.parametrize(
     ("memory_mb", "expected"), [(100, [7, 8, 1, 2]), (4, [1] + [2] * 7 + [1] * 3)]
 )
-def test_batches_fit_into_the_memory_that_is_given(rows, monkeypatch, memory_mb, expected):
+@pytest.mark.parametrize("cores", [1, 128])
+def test_batches_fit_into_the_memory_that_is_given_on_any_cores(
+    rows, monkeypatch, cores, memory_mb, expected
+):
     rows(10**9)
-    monkeypatch.setattr(profile, "usable_cores", lambda: 1)
+    monkeypatch.setattr(profile, "usable_cores", lambda: cores)
     footprint = Footprint(7, 300_000, 120_000)
     found = batches(device=replace(CPU, memory_mb=memory_mb), memory=footprint)
     assert [len(batch.models) for batch in found] == expected
@@ -126,7 +129,6 @@ class InOneThread(Device):
     [("metric", torch.float32), ("decoder", torch.float64), ("decoder", torch.float32)],
 )
 def test_what_is_counted_is_what_torch_allocates(kind, dtype, monkeypatch):
-    monkeypatch.setattr(profile, "usable_cores", lambda: 1)  # else cores share the memory
     device = InOneThread("mps", "test", dtype, torch.float64)
     run = TrainingRun([Fold(0, MANY, ())], 1, device)
     data, changes = series(MANY, WIDTH), {"wavelengths": WIDTH}

@@ -75,6 +75,13 @@ def test_spectra_choose_the_chart_on_which_they_are_smooth(levels, spectra, low,
     assert {(chart.low, chart.high) for chart in found} == {(levels[0], levels[-1])}
 
 
+def test_no_chart_has_two_levels_at_one_position():
+    """Linear, 0 and 1e-9 would be one beside 1e12, with no geodesic from one to the other."""
+    levels = np.array([0.0, 1e-9, 1.0, 1e9, 1e12])
+    for chart in charts(levels, noisy(levels), given=Chart.of("asinh", 1e-3, levels)):
+        assert (np.diff(chart.position(levels)) > 0).all()
+
+
 def test_no_chart_of_a_series_with_a_blank_is_logarithmic():
     """Neither where the blank is trained on nor where it is left out and has to be predicted."""
     levels, spectra = np.append(0.0, WIDE), np.vstack([np.zeros(40), noisy(np.log(WIDE))])

@@ -145,4 +145,5 @@ def test_a_killed_stage_leaves_whole_outputs_or_none_and_the_next_run_writes_the
             assert made(folder, path) in ({}, expected), path
         said = finish(folder, name)
         assert {path: made(folder, path) for path in whole} == whole
+        assert not checkpoints.exists()
         assert not trains or "training goes on after epoch" in said

@@ -1,3 +1,6 @@
+import shutil
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -85,6 +88,17 @@ def test_attributes_that_cannot_be_sealed_are_refused_at_once(tmp_path, attribut
         artifact_writer(tmp_path / "a.zarr", attributes),
     ):
         pytest.fail("the body ran")
+
+
+def test_an_array_larger_than_the_room_left_is_refused_before_it_fills_the_disk(path, monkeypatch):
+    before = contents(path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=7999))
+    with (
+        pytest.raises(ArtifactError, match=r"cannot be written: .*found 7,999 bytes free"),
+        artifact_writer(path, {}) as writer,
+    ):
+        writer.mapped("x", ("i",), (1000,), "f8", **X)
+    assert contents(path) == before
 
 
 def test_a_folder_of_something_else_is_never_replaced(tmp_path):

@@ -6,7 +6,6 @@ tolerance by `dopri5`. Two methods shoot: they correct the first velocity until 
 """
 
 from collections.abc import Callable
-from dataclasses import fields
 from functools import partial
 
 import torch
@@ -98,7 +97,7 @@ def _by_shooting(
         problem.stations[at].repeat_interleave(width) for at in (problem.source, problem.target)
     )
     found = shoot(field, start, end, integrator(parameters), parameters.tolerance)
-    return Solution(*(getattr(found, part.name).reshape(pairs, width) for part in fields(found)))
+    return Solution(*(part.reshape(pairs, width) for part in found))
 
 
 SOLVERS: dict[str, BoundaryValueSolver] = {

@@ -32,7 +32,7 @@ def solve(grid, stations=STATIONS):
     wavelengths = torch.linspace(-1, 1, grid.log_sqrt.shape[1], dtype=stations.dtype)
     solution = closed_form.solve(problem, 1e-6)
     length = closed_form.arc_length.at(stations)
-    found = SimpleNamespace(**vars(solution))
+    found = SimpleNamespace(**solution._asdict())
     found.speed = length[problem.target] - length[problem.source]
     found.features = closed_form.stations(stations, wavelengths).every_path(solution.v0)[1]
     return closed_form, problem, found
