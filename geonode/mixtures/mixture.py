@@ -23,6 +23,7 @@ half by the F distribution and half by their own quantile. The region has a part
 likely minimum.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +98,10 @@ class MixtureEstimates:
     def sets(self) -> list[list[list[tuple[float, float]]]]:
         """Of every unknown and substance, the intervals of the set, ascending."""
         return [
-            [_joined(centres, width) for centres, width in zip(one.T, of_one, strict=True)]
+            [
+                joined(np.stack([centres - width, centres + width], axis=1).tolist())
+                for centres, width in zip(one.T, of_one, strict=True)
+            ]
             for one, of_one in zip(self.parts, self.half, strict=True)
         ]
 
@@ -376,12 +380,12 @@ def _distinct(
     return kept
 
 
-def _joined(centres: np.ndarray, half: float) -> list[tuple[float, float]]:
-    """Intervals around centres, ascending, joined where they overlap."""
+def joined(intervals: Iterable[Sequence[float]]) -> list[tuple[float, float]]:
+    """Intervals, ascending, joined where they overlap."""
     found: list[tuple[float, float]] = []
-    for centre in sorted(centres.tolist()):
-        low, high = centre - half, centre + half
+    for low, high in sorted(intervals):
         if found and low <= found[-1][1]:
-            low, _ = found.pop()
-        found.append((low, high))
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
     return found
