@@ -23,7 +23,6 @@ half by the F distribution and half by their own quantile. The region has a part
 likely minimum.
 """
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -380,7 +379,7 @@ def _distinct(
     return kept
 
 
-def joined(intervals: Iterable[Sequence[float]]) -> list[tuple[float, float]]:
+def joined(intervals: list[list[float]]) -> list[tuple[float, float]]:
     """Intervals, ascending, joined where they overlap."""
     found: list[tuple[float, float]] = []
     for low, high in sorted(intervals):

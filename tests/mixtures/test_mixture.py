@@ -152,7 +152,7 @@ def test_two_amounts_with_one_spectrum_are_both_in_the_region():
 
 
 def test_intervals_that_overlap_are_one():
-    found = joined([(2.6, 3.4), (0.6, 1.9), (1.1, 1.4)])
+    found = joined([[2.6, 3.4], [0.6, 1.9], [1.1, 1.4]])
     np.testing.assert_allclose(found, [(0.6, 1.9), (2.6, 3.4)])
 
 
