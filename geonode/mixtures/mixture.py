@@ -208,7 +208,13 @@ class MixtureCalibration:
         missed = np.sum(others * errors, axis=0)
         spread = _spread(weights[0], covariance, rests[folds])
         ratios = _ratios(missed, spread), missed**2 / np.einsum("ndd->nd", spread)
-        forward, most = _whole(design, spectra, [fit[0] for fit in fits], distance)
+        members: Any = tuple(fit[0] for fit in fits[:: -(-len(fits) // MEMBERS)])
+        if has_surface:
+            # An even number, so that the median of all is one of them.
+            forward: Any = ForwardModel.of(design, spectra, members[: len(members) // 2 * 2])
+            most = forward.furthest
+        else:
+            forward, most = Span.of(spectra, amounts.shape[1]), float(distance.max())
         linear = {key: Inverse.mean([fit[1][key] for fit in fits]) for key in inverse.METHODS}
         rounding = ROUNDING**2 * float(np.square(spectra).sum(axis=1).max())
         furthest = FURTHEST * most, FURTHEST * float(beyond.max()) + rounding
@@ -306,18 +312,6 @@ class MixtureCalibration:
             np.maximum(away, beyond),
             self.design.are_outside(amounts),
         )
-
-
-def _whole(
-    design: Design, spectra: np.ndarray, parts: list[ForwardModel | Span], distance: np.ndarray
-) -> tuple[ForwardModel | Span, float]:
-    """Forward model or span of all samples, and the largest distance of one left out."""
-    members = [one for one in parts[:: -(-len(parts) // MEMBERS)] if isinstance(one, ForwardModel)]
-    if not members:
-        return Span.of(spectra, len(design.names)), float(distance.max())
-    # An even number, so that the median of all is one of them.
-    found = ForwardModel.of(design, spectra, tuple(members[: len(members) // 2 * 2]))
-    return found, found.furthest
 
 
 def _estimated(
