@@ -36,6 +36,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.spatial.distance import pdist, squareform
 
+from geonode.spectra.component_regression import ROUNDING_OF_SPECTRA
 from geonode.spectra.replicates import Replicates
 from geonode.spectra.table import without_rounding
 from geonode.ties import EQUAL
@@ -141,7 +142,7 @@ def _by_order(concentrations: Concentrations, spectra: Spectra) -> float:
     kept = np.argsort(levels, kind="stable")[_evenly(len(levels))]
     _, rank = np.unique(levels[kept], return_inverse=True)
     apart = np.abs(rank[:, None] - rank)
-    left, singular, _ = np.linalg.svd(spectra[kept] - spectra[kept].mean(0), full_matrices=False)
+    left, singular = _axes(spectra[kept] - spectra[kept].mean(axis=0), spectra[kept])
     scores = left * singular
     near = -squareform(pdist(scores[:, :2], "sqeuclidean"))
     found = [
@@ -163,12 +164,19 @@ def _beside_others(
     own, others = amounts[kept, column], np.delete(amounts[kept], column, axis=1)
     explained, _ = np.linalg.qr(np.column_stack([np.ones(len(kept)), others]))
     rest = spectra[kept] - explained @ (explained.T @ spectra[kept])
-    scores = np.linalg.svd(rest, full_matrices=False)[0][:, : max(1, len(kept) // 4)]
+    scores = _axes(rest, spectra[kept])[0][:, : max(1, len(kept) // 4)]
     permuted = own[_orders(len(kept))]
     left = permuted - permuted @ explained @ explained.T
     size = np.sum(left**2, axis=1) + np.finfo(float).tiny
     shares = np.sum((left @ scores) ** 2, axis=1) / size
     return float(_as_large(shares, 1.0)[0])
+
+
+def _axes(rest: Spectra, spectra: Spectra) -> tuple[Float[np.ndarray, "level axis"], np.ndarray]:
+    """Orthonormal axes of what is left of spectra, and its sizes along them, without rounding."""
+    left, singular, _ = np.linalg.svd(rest, full_matrices=False)
+    there = singular > ROUNDING_OF_SPECTRA * np.linalg.norm(spectra)
+    return left[:, there], singular[there]
 
 
 def _by_replicates(spectra: Spectra, replicates: Replicates) -> float:

@@ -17,7 +17,7 @@ Student's distribution with n - 2 degrees of freedom (of intervals of 90%).
 Source: ISO 12099:2017 (bias, slope, RMSEP, and the correction).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -28,6 +28,7 @@ from scipy.special import bdtr, stdtrit  # scipy.stats takes 0.3 s to import
 from geonode.calibration.intervals import OfSamples, are_covered
 from geonode.errors import SpectraError
 from geonode.estimation.estimates import Estimate
+from geonode.mixtures.mixture import joined
 from geonode.ties import EQUAL
 from geonode.wording import listed, number, percent, quantity
 
@@ -232,17 +233,15 @@ class Correction:
 
         The level is that of its set.
         """
-        (amount,), (parts,) = estimate.amounts, estimate.sets
-        ends = np.array(parts)
-        (middle,), _ = self.applied(np.array([amount]), ends[:1], level)
-        about = np.array([amount]) if len(parts) == 1 else ends.mean(axis=1)
+        (amount,), parts = estimate.amounts, corrected_parts(estimate, self.applied, level)
         alternatives = self.intercept + self.slope * np.array(estimate.alternatives)
-        sets = [(low, high) for low, high in self.applied(about, ends, level)[1].tolist()]
+        before = " (before the correction)" if estimate.is_ambiguous else ""
         return replace(
             estimate,
-            amounts=[float(middle)],
-            sets=[sets],
-            alternatives=alternatives.tolist(),
+            amounts=[float(self.intercept + self.slope * amount)],
+            sets=[parts],
+            alternatives=alternatives.tolist() if len(parts) > 1 else (),
+            remark=f"{estimate.remark}{before}",
             standard_errors=[
                 float(np.hypot(self.slope * error, self.line_errors(np.array([amount]))[0]))
                 for error in estimate.standard_errors
@@ -257,6 +256,18 @@ class Correction:
             f"times the estimate, plus {quantity(self.intercept, unit)}; what is left of the "
             f"standards: {quantity(self.deviation, unit, 2)}{compared(self.tried, unit)}"
         )
+
+
+def corrected_parts(
+    estimate: Estimate,
+    applied: Callable[[OfSamples, EndsOfSamples, float], tuple[OfSamples, EndsOfSamples]],
+    level: float,
+) -> list[tuple[float, float]]:
+    """Parts of a set as `applied` makes them; of several each is about its own middle."""
+    (amount,), (parts,) = estimate.amounts, estimate.sets
+    ends = np.array(parts)
+    about = np.array([amount]) if len(parts) == 1 else ends.mean(axis=1)
+    return joined(applied(about, ends, level)[1].tolist())
 
 
 def compared(tried: dict[str, float], unit: str) -> str:

@@ -77,20 +77,14 @@ class Combination(NamedTuple):
 
     @classmethod
     def of(cls, levels: Known, estimates: ByMethod) -> "Combination":
-        """Combination by the errors of samples left out; of no samples all weights are equal.
-
-        Arguments are those of `errors_of`.
-        """
-        powers, low, high = np.ones(len(estimates)), 0.0, 0.0
-        if len(levels):
-            handicap = HANDICAP if len(np.unique(levels)) >= FEWEST_LEVELS else 1.0
-            handicaps = [1.0 if key == "geonode" else handicap for key in estimates]
-            errors = errors_of(levels, estimates) * handicaps
-            low, high = levels.min(), levels.max()
-            powers = (errors.min() / errors) ** SHARPNESS
-            powers[powers < EQUAL] = 0  # beyond rounding they change nothing, and take time
+        """Combination by the errors of samples left out; arguments are those of `errors_of`."""
+        handicap = HANDICAP if len(np.unique(levels)) >= FEWEST_LEVELS else 1.0
+        handicaps = [1.0 if key == "geonode" else handicap for key in estimates]
+        errors = errors_of(levels, estimates) * handicaps
+        powers = (errors.min() / errors) ** SHARPNESS
+        powers[powers < EQUAL] = 0  # beyond rounding they change nothing, and take time
         weights = dict(zip(estimates, (powers / powers.sum()).tolist(), strict=True))
-        return cls(weights, float(low), float(high))
+        return cls(weights, float(levels.min()), float(levels.max()))
 
     def of_methods(self, estimates: ByMethod, leverages: ByMethod) -> tuple[Known, Known]:
         """Means of estimates, and of their leverages.

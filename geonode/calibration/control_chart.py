@@ -12,7 +12,7 @@ import csv
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -119,7 +119,7 @@ def violations(history: Iterable[ControlPoint]) -> list[Violation]:
         if abs(point.z) > 2:
             found.append(Violation("1-3s" if abs(point.z) > 3 else "1-2s", (point,)))
     pairs = [pair for own in by_name.values() for pair in pairwise(own)]
-    of_dates = [pair for own in by_date.values() for pair in pairwise(own)]
+    of_dates = [pair for own in by_date.values() for pair in combinations(own, 2)]
     for one, last in pairs + [pair for pair in of_dates if pair[0].control != pair[1].control]:
         apart = one.z * last.z < 0
         if min(abs(one.z), abs(last.z)) > 2 and (apart or one.control == last.control):

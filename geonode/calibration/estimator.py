@@ -25,6 +25,7 @@ from geonode.parameter_types import require_level
 from geonode.posterior.prior import COVERAGE
 from geonode.reading.headers import wavelength
 from geonode.spectra.arrays import plain_array
+from geonode.spectra.replicates import Replicates
 
 SAME_WAVELENGTH = 1e-6
 """Relative difference up to which the names of columns are one wavelength, written otherwise."""
@@ -38,7 +39,8 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
 
     Args:
         method: "auto", or the key of a method: "straight_line", "line_over_c", "line_over_c2",
-            "quadratic", "single_wavelength", "pcr", "pls", "geonode" or "combined".
+            "quadratic", "single_wavelength", "pcr", "pls", "preprocessed_pls", "geonode" or
+            "combined".
         offset: for geonode, whether spectra may differ from those of `fit` by a constant.
         scale: for geonode, whether they may differ by a factor close to 1.
         level: probability of intervals and sets, above 0.5 and below 1.
@@ -206,8 +208,9 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
 def _warn_of(found: Calibration, spectra: np.ndarray) -> None:
     """Warn if a calibration is not sound."""
     levels, level = np.unique(found.concentrations, return_inverse=True)
-    means = np.stack([spectra[level == at].mean(axis=0) for at in range(len(levels))])
-    chance, verdict = Chance.of(levels, means), found.verdict
+    scans = [spectra[level == at] for at in range(len(levels))]
+    means = np.stack([of_level.mean(axis=0) for of_level in scans])
+    chance, verdict = Chance.of(levels, means, Replicates.of(scans)), found.verdict
     doubts = [*found.warnings]
     if verdict.chosen is None:
         doubts.insert(0, verdict.sentence("1", {}))

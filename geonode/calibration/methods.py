@@ -257,7 +257,7 @@ def fitted(key: str, concentrations: Concentrations, spectra: Spectra, folds: Fo
         key: of `CALIBRATIONS`.
         concentrations: of the samples.
         spectra: theirs.
-        folds: of `folds_of`; of one fold alone, estimates are the mean.
+        folds: of `folds_of`, two at least.
     """
     _, fit, components, preprocessing, _ = CALIBRATIONS[key]
     if preprocessing:
@@ -268,8 +268,6 @@ def fitted(key: str, concentrations: Concentrations, spectra: Spectra, folds: Fo
         assert components
         tried = _on_components(components, concentrations, spectra, folds)
     whole, estimates, leverages, inner = tried
-    if folds.max() == 0:
-        estimates[:], leverages[:] = concentrations.mean(), 1 / len(spectra)
     size = len(spectra), float(np.ptp(concentrations))
     total = np.sum((estimates - concentrations[:, None]) ** 2, axis=0)
     own = np.arange(len(spectra)), np.array([_best(row, *size) for row in inner])[folds]
@@ -295,7 +293,7 @@ def _by_refits(
     options = whole.estimates(spectra[:1]).shape[1]
     estimates, leverages = np.empty((2, len(spectra), options))
     inner = np.zeros((count, options))
-    for one in range(count if count > 1 else 0):
+    for one in range(count):
         at = folds == one
         of_fold = without(one)
         estimates[at] = of_fold.estimates(spectra[at])

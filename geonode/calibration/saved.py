@@ -75,7 +75,9 @@ def load_calibration(path: Path | str) -> CalibrationFile[Any]:
         most = len(text) + sum(array.size for array in arrays.values())
         found = CalibrationFile[Any](**Unpacking(arrays, most).unpacked(json.loads(text), CONTENT))
         _require_whole(found.series)
-        _try(found)
+        with np.errstate(all="ignore"):  # used on a spectrum of its own
+            str(found.model.sentence)
+            found.model.estimates(found.series.signal[:1], ["first"])
     except DAMAGES as error:
         raise ArtifactError(_damaged(path)) from error
     return found
@@ -90,13 +92,6 @@ def _require_whole(series: Series) -> None:
         raise ValueError("axis")
     for numbers in (series.axis, series.signal):
         require_size(numbers)
-
-
-def _try(file: CalibrationFile[Any]) -> None:
-    """Use a calibration on a spectrum of its own."""
-    with np.errstate(all="ignore"):
-        str(file.model.sentence)
-        file.model.estimates(file.series.signal[:1], ["first"])
 
 
 def _damaged(path: Path) -> str:

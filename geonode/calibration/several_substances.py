@@ -141,7 +141,7 @@ class SeveralSubstances:
         layers, level = {}, percent(self.level)
         safe = [re.sub(r"\W+", "_", name) for name in self.series.substances]
         for place, (name, unit) in enumerate(zip(safe, self.series.units, strict=True)):
-            own = name if safe.count(name) == 1 else f"{name}_{place + 1}"
+            own = name if len({*safe}) == len(safe) else f"{name}_{place + 1}"
             of = self.series.substances[place]
             layers[f"amount_{own}"] = (unit, f"amount of {of}")
             layers[f"low{level}_{own}"] = (unit, f"lower end of the {level}% interval of {of}")

@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import stdtrit  # scipy.stats takes 0.3 s to import
 
-from geonode.calibration.checks import Correction, EndsOfSamples, Spectra, compared
+from geonode.calibration.checks import Correction, EndsOfSamples, Spectra, compared, corrected_parts
 from geonode.calibration.intervals import OfSamples
 from geonode.estimation.estimates import Estimate
 from geonode.spectra.series import Series
@@ -113,12 +113,9 @@ class Transfer:
 
     def of(self, estimate: Estimate, level: float) -> Estimate:
         """Estimate of one substance, with sets of a level that are wide enough."""
-        (amount,), (parts,) = estimate.amounts, estimate.sets
-        ends = np.array(parts)
-        about = np.array([amount]) if len(parts) == 1 else ends.mean(axis=1)
-        sets = [(low, high) for low, high in self.applied(about, ends, level)[1].tolist()]
+        parts = corrected_parts(estimate, self.applied, level)
         errors = [max(error, self.error) for error in estimate.standard_errors]
-        return replace(estimate, sets=[sets], standard_errors=errors)
+        return replace(estimate, sets=[parts], standard_errors=errors)
 
     def sentence(self, unit: str) -> str:
         """Sentence on what is corrected, by which standards, and its worth."""

@@ -82,7 +82,7 @@ class Verdict:
 
     @property
     def chosen(self) -> Method | None:
-        """The combination, or the only method; None: it is no better than the guess."""
+        """The combination; None: it is no better than the guess."""
         return self.methods[-1] if self.counts(self.methods[-1]) else None
 
     def by_key(self, key: str) -> Method:
@@ -149,8 +149,6 @@ class Verdict:
         at = f" at {wavelengths[best.key]}" if best.key in wavelengths else ""
         median = quantity(chosen.scores.median_absolute_error, unit, 2)
         errors = f"RMSEP {self._error(chosen, unit)}, median error {median}"
-        if chosen is best:
-            return f"Use {_called(best)}{at}: {errors}."
         return (
             f"Use {self.composition}: {errors}. The best single method, by these same errors, is "
             f"{_called(best)}{at} with RMSEP {self._error(best, unit)}."

@@ -93,7 +93,8 @@ Accept = Annotated[
     bool, typer.Option("--accept", help="Exit status 0 although no method can be used.")
 ]
 MethodKey = Annotated[
-    str, typer.Option(help="What estimates unknowns, such as pls; auto: the simplest of the best.")
+    str,
+    typer.Option(help="What estimates unknowns, such as pls; auto: all, weighted by their errors."),
 ]
 AllowOffset = Annotated[
     bool, typer.Option("--allow-offset", help="Unknowns may be off by a constant; by geonode.")
@@ -173,8 +174,8 @@ def calibrate(
 ) -> None:
     """Calibrate with a file of spectra, and say which method to use and how far off it is.
 
-    Every level is estimated from the others by eight methods, of which the best estimates unknowns.
-    Several amounts are calibrated together, unless --target names one.
+    Every level is estimated from the others by nine methods, whose weighted mean estimates
+    unknowns. Several amounts are calibrated together, unless --target names one.
     DIR gets a page (index.html), a workbook (calibration.xlsx), CSV files, and the calibration file
     for `geonode estimate --calibration` (calibration.safetensors). The exit status is 1 if a
     control or the validation failed, or no method can be used and --accept does not allow it.

@@ -204,16 +204,14 @@ def _covariance_at_knots(
 ) -> Float[np.ndarray, "knot direction direction"]:
     """S at the knots, without what the measurement of an unknown adds."""
     rows, directions = predicted.factors @ basis.T, len(basis)
-    disagreement = rows.swapaxes(1, 2) @ rows
-    if predicted.even is not None:
-        # Of the directions of as many wavelengths as the prior was learned with: how densely an
-        # axis is sampled is no information.
-        even = predicted.even * basis.shape[1] / PRIOR_WAVELENGTHS
-        disagreement = disagreement + even[:, None, None] * np.eye(directions)
+    assert predicted.even is not None and predicted.residuals is not None  # the posterior has both
+    # Of the directions of as many wavelengths as the prior was learned with: how densely an axis is
+    # sampled is no information.
+    even = predicted.even * basis.shape[1] / PRIOR_WAVELENGTHS
+    disagreement = rows.swapaxes(1, 2) @ rows + even[:, None, None] * np.eye(directions)
     smallest = (SMALLEST_ERROR * float(np.ptp(training, axis=0).max())) ** 2
     size = np.trace(disagreement, axis1=1, axis2=2)[:, None, None] / directions + smallest
     prior = (1 - EVEN_SHARE) * disagreement + EVEN_SHARE * size * _spanned(training, basis)
-    assert predicted.residuals is not None  # the posterior has some
     expected = predicted.residuals.square * basis.shape[1] / directions + smallest
     own = _centred(predicted.residuals.spectra, offset) @ basis.T / np.sqrt(expected)[:, None]
     total = EXPECTED + len(own)

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from geonode.mixtures.design import folds_of
+from geonode.spectra.component_regression import ROUNDING_OF_SPECTRA
 from geonode.spectra.preprocessed_pls import (
     AS_MEASURED,
     PREPROCESSINGS,
@@ -93,9 +94,10 @@ def fit_inverse(
             constant[place] -= member.centre @ vector
     columns = [reweighted(spectra, column, folds)[1] for column in targets.T]
     anew = np.stack([one.rotation @ one.slopes for one in columns], axis=1)
-    pure = np.linalg.lstsq(np.column_stack([np.ones(len(amounts)), targets]), spectra)[0]
-    back = np.linalg.pinv(pure[1:]) * scale
-    linear = {"reweighted_pls": (centre, anew * scale), "cls": (pure[0], back)}
+    pure = np.linalg.lstsq(targets, spectra - centre)[0]
+    rounding = ROUNDING_OF_SPECTRA * np.abs(spectra).max() / (np.linalg.norm(pure) or 1.0)
+    back = np.linalg.pinv(pure, rcond=rounding)
+    linear = {"reweighted_pls": anew * scale, "cls": back * scale}
     return {"preprocessed_pls": Inverse(constant, slopes)} | {
-        key: Inverse(mean - at @ b, {AS_MEASURED: b}) for key, (at, b) in linear.items()
+        key: Inverse(mean - centre @ b, {AS_MEASURED: b}) for key, b in linear.items()
     }

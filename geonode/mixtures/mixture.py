@@ -97,7 +97,10 @@ class MixtureEstimates:
     def sets(self) -> list[list[list[tuple[float, float]]]]:
         """Of every unknown and substance, the intervals of the set, ascending."""
         return [
-            [_joined(centres, width) for centres, width in zip(one.T, of_one, strict=True)]
+            [
+                joined(np.stack([centres - width, centres + width], axis=1).tolist())
+                for centres, width in zip(one.T, of_one, strict=True)
+            ]
             for one, of_one in zip(self.parts, self.half, strict=True)
         ]
 
@@ -205,7 +208,13 @@ class MixtureCalibration:
         missed = np.sum(others * errors, axis=0)
         spread = _spread(weights[0], covariance, rests[folds])
         ratios = _ratios(missed, spread), missed**2 / np.einsum("ndd->nd", spread)
-        forward, most = _whole(design, spectra, [fit[0] for fit in fits], distance)
+        members: Any = tuple(fit[0] for fit in fits[:: -(-len(fits) // MEMBERS)])
+        if has_surface:
+            # An even number, so that the median of all is one of them.
+            forward: Any = ForwardModel.of(design, spectra, members[: len(members) // 2 * 2])
+            most = forward.furthest
+        else:
+            forward, most = Span.of(spectra, amounts.shape[1]), float(distance.max())
         linear = {key: Inverse.mean([fit[1][key] for fit in fits]) for key in inverse.METHODS}
         rounding = ROUNDING**2 * float(np.square(spectra).sum(axis=1).max())
         furthest = FURTHEST * most, FURTHEST * float(beyond.max()) + rounding
@@ -305,18 +314,6 @@ class MixtureCalibration:
         )
 
 
-def _whole(
-    design: Design, spectra: np.ndarray, parts: list[ForwardModel | Span], distance: np.ndarray
-) -> tuple[ForwardModel | Span, float]:
-    """Forward model or span of all samples, and the largest distance of one left out."""
-    members = [one for one in parts[:: -(-len(parts) // MEMBERS)] if isinstance(one, ForwardModel)]
-    if not members:
-        return Span.of(spectra, len(design.names)), float(distance.max())
-    # An even number, so that the median of all is one of them.
-    found = ForwardModel.of(design, spectra, tuple(members[: len(members) // 2 * 2]))
-    return found, found.furthest
-
-
 def _estimated(
     forward: ForwardModel | Span, linear: dict[str, Inverse], spectra: np.ndarray
 ) -> tuple[Modes, Float[np.ndarray, "method unknown substance"]]:
@@ -376,12 +373,12 @@ def _distinct(
     return kept
 
 
-def _joined(centres: np.ndarray, half: float) -> list[tuple[float, float]]:
-    """Intervals around centres, ascending, joined where they overlap."""
+def joined(intervals: list[list[float]]) -> list[tuple[float, float]]:
+    """Intervals, ascending, joined where they overlap."""
     found: list[tuple[float, float]] = []
-    for centre in sorted(centres.tolist()):
-        low, high = centre - half, centre + half
+    for low, high in sorted(intervals):
         if found and low <= found[-1][1]:
-            low, _ = found.pop()
-        found.append((low, high))
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
     return found

@@ -39,10 +39,12 @@ def propose_mixtures(forward: ForwardModel, count: int) -> list[Proposal]:
     surface, smoothers = forward.surface, forward.surface.smoothers
     region = points_of_region(forward.design, EVERYWHERE)
     corners = np.array([*product((0.0, 1.0), repeat=region.shape[1])])
-    tried = np.unique(
-        np.concatenate([_inside(forward.design, corners), points_of_region(forward.design, TRIED)]),
-        axis=0,
+    tried = np.concatenate(
+        [_inside(forward.design, corners), points_of_region(forward.design, TRIED)]
     )
+    # Of equally good ones the first by names is taken, in whatever order the substances are.
+    _, first = np.unique(tried[:, np.argsort(forward.design.names)], axis=0, return_index=True)
+    tried = tried[first]
     candidates = torch.from_numpy(tried)
     points = torch.cat([torch.from_numpy(region), candidates])
     explained, of_tried = (
@@ -75,12 +77,14 @@ def propose_mixtures(forward: ForwardModel, count: int) -> list[Proposal]:
 def points_of_region(design: Design, count: int) -> Float[np.ndarray, "point substance"]:
     """Evenly spread mixtures within the ranges of the amounts, to a hundredth of each.
 
+    Those of substances in another order are the same.
+
     Args:
         design: of the samples.
         count: how many, a power of two.
     """
     sobol = qmc.Sobol(len(design.names), rng=0)
-    return _inside(design, sobol.random(count).round(2))
+    return _inside(design, sobol.random(count).round(2)[:, np.argsort(np.argsort(design.names))])
 
 
 def _inside(design: Design, shares: Float[np.ndarray, "point substance"]) -> np.ndarray:

@@ -24,8 +24,9 @@ O. Roustant, Ann. Fac. Sci. Toulouse 21 (2012) 481 (anova kernels).
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -260,7 +261,7 @@ def _searched(
 ) -> tuple[list[Smoother], Float[Tensor, "smoother"]]:
     """The best smoothers that were tried, and their weights."""
     errors: dict[Smoother, float] = {}
-    substances = range(design.amounts.shape[1])
+    substances, by_name = range(design.amounts.shape[1]), np.argsort(design.names).tolist()
     step = max(1, AT_ONCE // (len(means) ** 2 * len(substances)))
 
     def attempt(every: Iterable[Smoother]) -> list[Smoother]:
@@ -269,7 +270,7 @@ def _searched(
             batch = new[start : start + step]
             found = _errors(Smoothers.of(design, batch), means, within)
             errors.update(zip(batch, found.tolist(), strict=True))
-        return sorted(errors, key=lambda one: (round(errors[one] / EQUAL), _simple(one)))
+        return sorted(errors, key=lambda one: (round(errors[one] / EQUAL), _simple(one, by_name)))
 
     best = attempt(
         Smoother((chart,) * len(substances), (length,) * len(substances), noise)
@@ -311,6 +312,7 @@ def _errors(smoothers: Smoothers, means: Tensor, within: Tensor) -> Float[Tensor
     return found.nan_to_num(nan=WORST).masked_fill(smoothers.widest_gaps > 1 + EQUAL, WORST)
 
 
-def _simple(one: Smoother) -> tuple[list[int], list[float], float]:
+def _simple(one: Smoother, by_name: list[int]) -> tuple[Any, ...]:
     """Key of smoothers that fit equally: simple charts first, whatever the order of substances."""
-    return sorted(one.charts), sorted(one.lengths), one.noise
+    each = [(one.charts[at], one.lengths[at]) for at in by_name]
+    return sorted(one.charts), sorted(one.lengths), one.noise, each

@@ -137,11 +137,13 @@ def test_a_weak_substance_is_seen_beside_a_strong_one():
     assert twice == (strong, found, none)  # replicates are no further mixtures
 
 
+@pytest.mark.parametrize("rank", [2, 20])  # fewer directions than a quarter of the samples, too
 @pytest.mark.parametrize("samples", [8, 16, 40])
-def test_neither_the_order_of_substances_or_samples_nor_units_count(samples):
+def test_neither_the_order_of_substances_or_samples_nor_units_count(samples, rank):
     random = np.random.default_rng(samples)
     known = random.choice([0.0, 1, 2, 3], size=(samples, 3))
-    spectra = known @ random.random((3, 20)) * 0.02 + random.normal(size=(samples, 20))
+    spectra = known @ random.random((3, rank)) * 0.02 + random.normal(size=(samples, rank))
+    spectra = spectra @ random.random((rank, 20))
     expected = [one.p_value for one in Chance.of_each(known, spectra)]
     turned = Chance.of_each(known[:, [2, 0, 1]], spectra)
     assert [one.p_value for one in turned] == pytest.approx([expected[at] for at in (2, 0, 1)])

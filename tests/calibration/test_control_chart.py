@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import chain, permutations
 
 import numpy as np
 import pytest
@@ -37,10 +38,19 @@ def test_rules():
 
 
 def test_controls_of_one_date_are_compared_for_the_range_alone():
-    both = [*history(2.1, 2.1), *history(2.2, -2.2, name="low")]
-    found = [one for one in violations(reversed(both)) if one.rule in {"2-2s", "R-4s"}]
-    pairs = {(one.rule, *map(both.index, one.points)) for one in found}
-    assert pairs == {("2-2s", 0, 1), ("R-4s", 2, 3), ("R-4s", 3, 1)}
+    low, between, high = (
+        history(2.2, -2.2, name="low"),
+        history(0.1, 0.2, name="between"),
+        history(2.1, 2.1, name="high"),
+    )
+    for one in permutations([low, between, high]):
+        found = [each for each in violations(chain(*one)) if each.rule in {"2-2s", "R-4s"}]
+        pairs = {(each.rule, frozenset(each.points)) for each in found}
+        assert pairs == {
+            ("2-2s", frozenset(high)),
+            ("R-4s", frozenset(low)),
+            ("R-4s", frozenset([low[1], high[1]])),
+        }
 
 
 def test_a_history_is_read_as_it_was_written(tmp_path):

@@ -66,6 +66,14 @@ def test_a_spectrum_of_something_else_is_warned_of(fitted):
         fitted.predict(X[:, :4])
 
 
+def test_replicates_show_that_few_levels_are_chance():
+    """Smooth along the axis, but levels are no farther apart than their scans."""
+    levels = np.repeat(beer.LEVELS[:4], 3)
+    smooth = np.random.default_rng(2).normal(size=(12, 3)) @ beer.spectra_at([1, 5, 9])
+    with pytest.warns(UserWarning, match="could be chance"):
+        ConcentrationRegressor().fit(smooth, levels)
+
+
 def test_several_substances_are_estimated_together():
     unknown = np.clip(mixtures.amounts(6, 2, seed=3), 1, 9)
     table = pd.DataFrame(KNOWN, columns=["lead", "zinc"])

@@ -60,9 +60,10 @@ def test_a_mixture_has_a_map_of_every_substance(mixtures):
 
 
 def test_substances_are_named_apart(mixture):
-    series = replace(mixture.series, substances=("a/b", "a b"))
+    series = replace(mixture.series, substances=("a/b", "a b", "a b 2"), units=("1",) * 3)
     named = replace(mixture.model, series=series)
-    names = [f"{of}_a_b_{at}" for at in (1, 2) for of in ("amount", "low90", "high90")]
+    of_each = "a_b_1", "a_b_2", "a_b_2_3"
+    names = [f"{of}_{name}" for name in of_each for of in ("amount", "low90", "high90")]
     assert [*named.layers] == [*names, "misfit"]
 
 

@@ -149,6 +149,12 @@ def test_between_the_parts_of_a_set_no_check_passes(tmp_path):
     one, _ = replace(file, correction=line).estimated(day, read_spectra(day))
     assert one.contains([40]) == one.contains([80]) == [True]
     assert one.contains([60]) == [False]
+    assert one.remark.endswith("both fit; dilute and measure again. (before the correction)")
+    # Standards that scatter make one wide part of both.
+    scattered = Correction("d.csv", list("abc"), np.array([30.0, 10, 50]), levels[1:4])
+    (((low, high),),) = scattered.of(one.by_geonode, 0.9).sets
+    assert low < 20
+    assert high > 40
 
 
 def test_validation_scores_are_those_of_the_field():

@@ -39,6 +39,15 @@ def test_classical_least_squares_reads_amounts_from_pure_spectra():
     np.testing.assert_allclose(found.estimates(signal), np.add([[2, 3, 4]], along), rtol=1e-8)
 
 
+def test_classical_least_squares_of_equal_pure_spectra_shares_by_variances():
+    """Of amounts with one sum those nearest to the mean, in units of their deviations."""
+    total, variances = KNOWN.sum(axis=1), KNOWN.var(axis=0)
+    found = fit_inverse(100 + np.outer(total, beer.PURE[0]), KNOWN, COMPOSITION)["cls"]
+    more = np.outer([-1.0, 2.0], variances / variances.sum())
+    signal = 100 + np.outer(total.mean() + more.sum(axis=1), beer.PURE[0])
+    np.testing.assert_allclose(found.estimates(signal), KNOWN.mean(axis=0) + more, rtol=1e-6)
+
+
 @pytest.mark.parametrize("key", METHODS)
 def test_linear_mixtures_are_recovered_exactly(key):
     signal = 0.2 + beer.spectra(KNOWN)

@@ -15,7 +15,7 @@ from geonode.mixtures.mixture import (
     WIDER,
     MixtureCalibration,
     _bound,
-    _joined,
+    joined,
 )
 from research.draws import Draws
 from research.simulated_mixtures import simulate_mixtures
@@ -152,7 +152,7 @@ def test_two_amounts_with_one_spectrum_are_both_in_the_region():
 
 
 def test_intervals_that_overlap_are_one():
-    found = _joined(np.array([3.0, 1.0, 1.5]), 0.4)
+    found = joined([[2.6, 3.4], [0.6, 1.9], [1.1, 1.4]])
     np.testing.assert_allclose(found, [(0.6, 1.9), (2.6, 3.4)])
 
 

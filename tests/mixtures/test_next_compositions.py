@@ -11,8 +11,9 @@ from geonode.mixtures.next_compositions import EVERYWHERE, points_of_region, pro
 from tests.mixtures import beer
 
 
-def fitted(known, **options):
-    return ForwardModel.of(Design.of(known), beer.spectra(known, noise=5e-3, **options))
+def fitted(known, order=slice(None), **options):
+    design = Design.of(known[:, order], tuple("abc"[: known.shape[1]][order]))
+    return ForwardModel.of(design, beer.spectra(known, noise=5e-3, **options))
 
 
 INSIDE = np.random.default_rng(0).uniform(3.5, 6.5, (10, 2))
@@ -60,6 +61,17 @@ def test_the_error_taken_away_is_that_of_kriging_with_the_mixture_added():
     _, _, variance = surface.at(region)
     noise = float(surface.weights * surface.sizes @ smoothers.noise)
     assert first.before == pytest.approx(float(np.sqrt(variance.mean() - noise) * scale), rel=1e-6)
+
+
+@pytest.mark.parametrize("known", [beer.amounts(12, 3), np.array([*product((0.0, 5), repeat=3)])])
+def test_the_order_of_substances_changes_no_proposal(known):
+    expected, turned = (
+        propose_mixtures(fitted(known, order, bend=1.0), 3)
+        for order in (slice(None), slice(None, None, -1))
+    )
+    for one, other in zip(expected, turned, strict=True):
+        np.testing.assert_allclose(other.amounts[::-1], one.amounts, rtol=1e-9)
+        assert other.gain == pytest.approx(one.gain, rel=1e-6)
 
 
 def test_parts_of_a_whole_stay_within_it():
