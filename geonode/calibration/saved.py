@@ -57,8 +57,9 @@ def load_calibration(path: Path | str) -> CalibrationFile[Any]:
     """
     path = Path(path)
     if not path.is_file():
+        found = "a folder" if path.is_dir() else "no such file"
         expected = "a calibration file, which `geonode calibrate` and the pipeline write"
-        raise ArtifactError(f"{path}: found no such file, expected {expected}")
+        raise ArtifactError(f"{path}: found {found}, expected {expected}")
     try:
         tensors, metadata = read_weights(path)
         text = metadata["calibration"]
@@ -73,12 +74,12 @@ def load_calibration(path: Path | str) -> CalibrationFile[Any]:
     try:
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         most = len(text) + sum(array.size for array in arrays.values())
-        found = CalibrationFile[Any](**Unpacking(arrays, most).unpacked(json.loads(text), CONTENT))
-        _require_whole(found.series)
-        _try(found)
+        file = CalibrationFile[Any](**Unpacking(arrays, most).unpacked(json.loads(text), CONTENT))
+        _require_whole(file.series)
+        _try(file)
     except DAMAGES as error:
         raise ArtifactError(_damaged(path)) from error
-    return found
+    return file
 
 
 def _require_whole(series: Series) -> None:
