@@ -164,11 +164,8 @@ class Routine:
             )
         if beside and (here := read_unknown_beside(beside, missing="mask", choices=choices)):
             spectra[beside] = in_quantity(beside, series.labels, here)
-        of_unknowns: dict[str, Any] = {"--control": controls, "--dilution": dilution}
-        of_unknowns["--align"] = align and not known_files
-        for option, given in () if spectra else of_unknowns.items():
-            if given:
-                raise ParameterError(OPTIONS, option, given, "spectra of unknowns (--unknown) too")
+        if not spectra:
+            _refuse_of_unknowns(controls, dilution, align and not known_files)
         names = {
             (path, name): _names(path, name, alone=len(one.names) == 1)
             for path, one in spectra.items()
@@ -331,6 +328,13 @@ def _names(path: Path, name: str, *, alone: bool) -> list[str]:
 
 def _of(name: str, substance: str) -> str:
     return f"{name}, {substance}" if substance else name
+
+
+def _refuse_of_unknowns(controls: list[str], dilution: str | None, align: bool) -> None:
+    """Refuse options of unknowns, as there are none."""
+    for option, given in (("--control", controls), ("--dilution", dilution), ("--align", align)):
+        if given:
+            raise ParameterError(OPTIONS, option, given, "spectra of unknowns (--unknown) too")
 
 
 def _controls_among(
