@@ -250,9 +250,7 @@ def _validated(file: CalibrationFile[Any]) -> Table:
         Column("inside the interval", covered),
         Column("fits", [sample.fits for _, sample in each]),
     ]
-    sentences = [judged.sentence(unit) for judged in validations]
-    title = ". ".join(f"{sentence[0].upper()}{sentence[1:]}" for sentence in sentences)
-    return Table("validated", title, columns)
+    return Table("validated", "Validation: known amounts and their estimates", columns)
 
 
 def _standards(file: CalibrationFile[Any]) -> Table:
@@ -264,4 +262,4 @@ def _standards(file: CalibrationFile[Any]) -> Table:
         Column("estimated", correction.estimated, unit),
         Column("corrected", correction.corrected, unit),
     ]
-    return Table("standards", f"Estimates are {correction.sentence(unit)}", columns)
+    return Table("standards", "Standards, and their estimates before and after", columns)

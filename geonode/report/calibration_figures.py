@@ -305,7 +305,8 @@ def pure_spectrum(model: SeveralSubstances, place: int) -> Figure:
     series, at = model.series, sample(len(model.series.axis), AT_MOST)
     name, unit = series.substances[place], series.units[place]
     x, line = x_axis("wavelength", series.axis_label), f"change, {percent(model.level)}% interval"
-    title = f"d {series.labels['signal']} / d {labelled(name, unit)}"
+    unit = per(series.labels["signal_unit"], unit)
+    title = labelled(f"d {series.labels['signal']} / d {name}", unit)
     slopes, half = model.pure[at, place], model.pure_half_widths[at, place]
     ends = {"low": slopes - half, "high": slopes + half}
     zero = {"table": {"predicted": [0.0]}, "color": MUTED, "strokeDash": DASHES}

@@ -14,6 +14,7 @@ from geonode.calibration.several_substances import SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.report import calibration_figures as figures
 from geonode.report.calibration_tables import (
+    MEDIAN_OF_RANGE,
     RMSEP_OF_RANGE,
     coverage_text,
     limit_text,
@@ -163,7 +164,7 @@ def _left_out_figure(model: OneSubstance) -> Figure:
 def _lead(model: OneSubstance, tables: dict[str, Table]) -> list[Part]:
     """Errors of the methods, the one to use marked, limits, and remarks on the errors."""
     best, unit = model.limits[0], model.series.unit
-    names = ("method", "median error", "% of range", "RMSEP", RMSEP_OF_RANGE)
+    names = ("method", "median error", MEDIAN_OF_RANGE, "RMSEP", RMSEP_OF_RANGE)
     errors = tables["validation"].only(*names)
     errors = replace(errors, columns=[replace(one, digits=2) for one in errors.columns])
     of_limits = (

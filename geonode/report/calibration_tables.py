@@ -21,7 +21,7 @@ from geonode.posterior.next_levels import Proposal
 from geonode.storage.table import Cell, Column, Table
 from geonode.wording import listed, number, per, percent, quantity, share
 
-RMSEP_OF_RANGE = "RMSEP, % of range"
+RMSEP_OF_RANGE, MEDIAN_OF_RANGE = "RMSEP, % of range", "median, % of range"
 
 
 def tables(file: CalibrationFile[Any]) -> list[Table]:
@@ -146,7 +146,7 @@ def _compared(model: OneSubstance) -> Table:
         Column("method", [method.name for method in methods]),
         Column("use", used),
         Column("median error", [score.median_absolute_error for score in scores], unit),
-        Column("% of range", [100 * score.median_error_of_range for score in scores]),
+        Column(MEDIAN_OF_RANGE, [100 * score.median_error_of_range for score in scores]),
         Column("RMSEP", [score.rmsep for score in scores], unit),
         Column(RMSEP_OF_RANGE, [100 * score.rmsep_of_range for score in scores]),
         Column("Q2", [score.q2 for score in scores]),
@@ -336,9 +336,11 @@ def _left_out_samples(model: SeveralSubstances) -> Table:
 
 
 def _pure_spectra(model: SeveralSubstances) -> Table:
-    columns = [Column(model.series.axis_label, model.series.axis)]
-    for place, name in enumerate(model.series.named):
-        columns.append(Column(f"d signal / d {name}", model.pure[:, place]))
-        columns.append(Column(f"± {percent(model.level)}%", model.pure_half_widths[:, place]))
+    series, half = model.series, model.pure_half_widths
+    columns = [Column(series.axis_label, series.axis)]
+    for place, (name, of_name) in enumerate(zip(series.substances, series.units, strict=True)):
+        unit, slope = per(series.labels["signal_unit"], of_name), f"d signal / d {name}"
+        columns.append(Column(slope, model.pure[:, place], unit))
+        columns.append(Column(f"{slope}, ± {percent(model.level)}%", half[:, place], unit))
     title = "Spectra of the substances: change of the signal per amount"
     return Table("pure", title, columns)
