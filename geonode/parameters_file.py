@@ -1,5 +1,6 @@
 """Parameters from YAML, or of the package, with presets applied and values of the command line."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,8 @@ def _checked(content: dict[str, Any], source: str, overrides: dict[str, Any]) ->
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "file"
-        expected, found = first["msg"].removeprefix("Value error, "), first["input"]
+        said = r"Value error, |Input should be |String should have "  # by pydantic, before it
+        expected, found = re.sub(said, "", first["msg"]), first["input"]
         if first["type"] == "extra_forbidden":
             expected = "no such key"
         if first["type"] == "value_error":  # values of a block that contradict each other

@@ -75,8 +75,9 @@ def remark(text: str) -> None:
 
 
 def refuse(text: str) -> None:
-    """Print an error on stderr, in red where there are colours."""
-    typer.secho(f"error: {printable(text)}", err=True, fg=typer.colors.RED)
+    """Print an error on stderr, in red where there are colours (https://no-color.org)."""
+    colour = None if os.environ.get("NO_COLOR") else typer.colors.RED
+    typer.secho(f"error: {printable(text)}", err=True, fg=colour)
 
 
 class OneLine:

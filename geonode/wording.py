@@ -45,6 +45,11 @@ def percent(level: float) -> str:
     return f"{100 * level:.10g}"
 
 
+def per(unit: str, other: str) -> str:
+    """Unit of a quotient; "1" is that of a number."""
+    return f"{unit}/{other}".removesuffix("/1")
+
+
 def listed(names: list[str]) -> str:
     """Names joined by commas and "and"."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -11,6 +11,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from geonode.cli import app
 from geonode.config import Parameters
 from geonode.terminal import printable
 from stages.command import stage
@@ -123,6 +124,12 @@ def failing(fail, *options):
         return str(fail())
 
     return CliRunner().invoke(app, options)
+
+
+@pytest.mark.parametrize("wish", ["", "1"])
+def test_an_error_is_red_unless_no_colour_is_wanted(wish):
+    done = CliRunner().invoke(app, ["inspect", "absent.csv"], env={"NO_COLOR": wish}, color=True)
+    assert done.stderr.startswith("error: " if wish else "\x1b[31merror: ")
 
 
 MEMORY = "lower memory_mb in the parameter file, close other programs, or raise `ulimit -v`"

@@ -4,7 +4,6 @@ import secrets
 import signal
 import socket
 import webbrowser
-from contextlib import chdir
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,14 +40,14 @@ def serve(
     listening = socket.create_server(("127.0.0.1", port or 0))
     for name in {"SIGTERM", "SIGHUP"} & {*dir(signal)}:  # a closed terminal sends the second
         signal.signal(getattr(signal, name), signal.default_int_handler)
-    desk, secret = Desk(Path()), secrets.token_urlsafe()
-    host = f"127.0.0.1:{listening.getsockname()[1]}"
-    served = application(desk, host, secret)
-    config = uvicorn.Config(served, log_level="warning", ws="none", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    thread = Thread(target=server.run, args=([listening],), daemon=True)
-    with listening, TemporaryDirectory(prefix="geonode-") as folder, chdir(folder):
-        try:  # in that folder, so that files are named without it
+    host, secret = f"127.0.0.1:{listening.getsockname()[1]}", secrets.token_urlsafe()
+    with listening, TemporaryDirectory(prefix="geonode-") as folder:
+        desk = Desk(Path(folder))
+        served = application(desk, host, secret)
+        config = uvicorn.Config(served, log_level="warning", ws="none", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        thread = Thread(target=server.run, args=([listening],), daemon=True)
+        try:
             thread.start()
             tell(f"http://{host}/{secret}/")
             note("Ctrl-C ends it")

@@ -12,7 +12,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from geonode.app.work import Desk, Dropped
+from geonode.app.work import HELP, Desk, Dropped
 from geonode.calibration.verdict import NAMES
 from geonode.report.page import asset, templates
 from geonode.storage.own_folder import PAGE
@@ -68,9 +68,8 @@ def guarded(inner: ASGIApp, host: str, secret: str) -> ASGIApp:
 def application(desk: Desk, host: str, secret: str) -> ASGIApp:
     """Application that serves a desk at a host, `address:port`, below a path that is a secret."""
     root = f"/{secret}/"
-    template = templates().from_string(
-        files("geonode.app").joinpath("app.html").read_text(encoding="utf-8")
-    )
+    source = files("geonode.app").joinpath("app.html").read_text(encoding="utf-8")
+    template = templates().from_string(source)
 
     def item_of(request: Request) -> Dropped | None:
         number: Any = request.path_params.get("number")
@@ -80,7 +79,7 @@ def application(desk: Desk, host: str, secret: str) -> ASGIApp:
 
     async def page(request: Request) -> HTMLResponse:
         about = {"root": root, "items": desk.items.values(), "item": item_of(request)}
-        text = template.render(style=asset("page.css"), titles=NAMES, **about)
+        text = template.render(style=asset("page.css"), titles=NAMES, help=HELP, **about)
         return HTMLResponse(text, headers=HEADERS)
 
     async def submit(request: Request) -> Response:
@@ -94,7 +93,8 @@ def application(desk: Desk, host: str, secret: str) -> ASGIApp:
             if not item.state:
                 item.take(form.multi_items())
                 first = item.calibrate if "calibrate" in form else item.inspect
-                desk.start(item, item.estimate if item.by else first)
+                item.state = "waiting"
+                desk.thread.submit(item.run, item.estimate if item.by else first)
         return RedirectResponse(f"{root}{item.number}/", 303)
 
     async def result(request: Request) -> FileResponse:

@@ -17,6 +17,9 @@ from geonode.wording import percent
 BESIDE = ("controls", "validated", "standards", "record")
 """Tables of results beside that of the unknowns."""
 
+MOST_NAMED = 5
+"""Largest number of names in one line."""
+
 
 def result_tables(file: CalibrationFile[Any]) -> list[Table]:
     """Tables of what the calibration was used on, and the record."""
@@ -27,35 +30,29 @@ def result_tables(file: CalibrationFile[Any]) -> list[Table]:
         _standards: file.correction,
     }
     tables = [make(file) for make, there in made.items() if there]
-    return [*tables, Table.of_facts("record", "Record", file.record)] if file.record else tables
+    return [*tables, Table.of_facts("record", file.record)] if file.record else tables
 
 
-def brief_unknowns(file: CalibrationFile[Any], *, ends: bool = True) -> Table:
-    """Unknown spectra with one column an amount, as text: what is reported of it, and remarks.
-
-    Args:
-        file: with its results.
-        ends: whether to give the ends of intervals, and why a spectrum fits nowhere.
-    """
+def brief_unknowns(file: CalibrationFile[Any]) -> Table:
+    """Unknown spectra with one column an amount, as text: what is reported of it, and remarks."""
     names, estimates = _spectra_used(file)
     amounts = [
-        Column(
-            name or "estimate", [_reported_text(one, at, ends=ends) for one in estimates], file.unit
-        )
+        Column(name or "estimate", [_reported_text(one, at) for one in estimates], file.unit)
         for at, name in enumerate(file.substances)
     ]
     columns = [Column("sample", [one.name for one in estimates]), *amounts]
-    remarks = [text or "fits" for text in _remarks(file, estimates)]
-    if not ends:
-        remarks = [
-            text if one.fits else "fits nowhere"
-            for text, one in zip(remarks, estimates, strict=True)
-        ]
-    columns.append(Column("remark", remarks))
+    columns.append(Column("remark", [text or "fits" for text in _remarks(file, estimates)]))
     if len(file.unknowns) > 1:
         columns.insert(0, Column("file", names))
-    text = f", with {percent(file.model.level)}% intervals" if ends else ""
-    return Table("brief", f"Unknown spectra: estimate ± standard error{text}", columns)
+    title = "Unknown spectra: estimate ± standard error"
+    return Table("brief", f"{title} ({percent(file.model.level)}% interval)", columns)
+
+
+def misfits_said(file: CalibrationFile[Any]) -> str:
+    """Line that names unknown spectra that fit nowhere; empty if there are none."""
+    names, total = file.misfits, sum(len(of_file) for _, of_file in file.unknowns)
+    named = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    return f"{len(names)} of {total} spectra fit nowhere: {named}" if names else ""
 
 
 def reported(amount: float, error: float) -> tuple[float, float | None, str]:
@@ -71,7 +68,7 @@ def reported(amount: float, error: float) -> tuple[float, float | None, str]:
     return amount, error, f"{amount:.{shown}f} ± {error:.{shown}f}"
 
 
-def _reported_text(one: Estimate, place: int, *, ends: bool) -> str:
+def _reported_text(one: Estimate, place: int) -> str:
     """Reported numbers of an amount."""
     if not one.fits:
         return "-"
@@ -80,7 +77,7 @@ def _reported_text(one: Estimate, place: int, *, ends: bool) -> str:
     if not one.is_number(place):
         return f"not determined {within}"
     text = alternatives_text(one, SHOWN) or reported(amount, one.standard_errors[place])[2]
-    return f"{text} {within}" if ends else text
+    return f"{text} {within}"
 
 
 def interval_columns(numbers: Sequence[Any], unit: str, level: float, of: str = "") -> list[Column]:
@@ -253,9 +250,7 @@ def _validated(file: CalibrationFile[Any]) -> Table:
         Column("inside the interval", covered),
         Column("fits", [sample.fits for _, sample in each]),
     ]
-    sentences = [judged.sentence(unit) for judged in validations]
-    title = ". ".join(f"{sentence[0].upper()}{sentence[1:]}" for sentence in sentences)
-    return Table("validated", title, columns)
+    return Table("validated", "Validation: known amounts and their estimates", columns)
 
 
 def _standards(file: CalibrationFile[Any]) -> Table:
@@ -267,4 +262,4 @@ def _standards(file: CalibrationFile[Any]) -> Table:
         Column("estimated", correction.estimated, unit),
         Column("corrected", correction.corrected, unit),
     ]
-    return Table("standards", f"Estimates are {correction.sentence(unit)}", columns)
+    return Table("standards", "Standards, and their estimates before and after", columns)

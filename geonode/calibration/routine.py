@@ -138,7 +138,7 @@ class Routine:
             SpectraError: a file cannot be read, or its axis, unit or range is another, or a
                 dilution is none.
             ParameterError: a control is no number, or none of the spectra; or there are standards
-                of several substances, or a sheet of no workbook.
+                of several substances, a sheet of no workbook, or options of unknowns without any.
         """
         several = () if series.is_of_one else series.substances
         if several and standards:
@@ -164,6 +164,8 @@ class Routine:
             )
         if beside and (here := read_unknown_beside(beside, missing="mask", choices=choices)):
             spectra[beside] = in_quantity(beside, series.labels, here)
+        if not spectra:
+            _refuse_of_unknowns(controls, dilution, align and not known_files)
         names = {
             (path, name): _names(path, name, alone=len(one.names) == 1)
             for path, one in spectra.items()
@@ -176,8 +178,8 @@ class Routine:
             require_every(listed_in, factors, diluted.values())
             each = [(sample, name) for sample, own in names.items() for name in own]
             dilutions = {sample: factors[name] for sample, name in each if name in factors}
-        given = asdict(choices).items()
-        asked = {key: value for key, value in given if value != getattr(UNCHOSEN, key)}
+        chosen = asdict(choices).items()
+        asked = {key: value for key, value in chosen if value != getattr(UNCHOSEN, key)}
         read = spectra | {one.file: one.spectra for one in (judge, correct) if one}
         done = {path: one.converted for path, one in read.items() if one.converted}
         asked |= {f"conversion of {path}": said for path, said in done.items()}
@@ -326,6 +328,13 @@ def _names(path: Path, name: str, *, alone: bool) -> list[str]:
 
 def _of(name: str, substance: str) -> str:
     return f"{name}, {substance}" if substance else name
+
+
+def _refuse_of_unknowns(controls: list[str], dilution: str | None, align: bool) -> None:
+    """Refuse options of unknowns, as there are none."""
+    for option, given in (("--control", controls), ("--dilution", dilution), ("--align", align)):
+        if given:
+            raise ParameterError(OPTIONS, option, given, "spectra of unknowns (--unknown) too")
 
 
 def _controls_among(

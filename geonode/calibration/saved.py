@@ -57,8 +57,9 @@ def load_calibration(path: Path | str) -> CalibrationFile[Any]:
     """
     path = Path(path)
     if not path.is_file():
+        found = "a folder" if path.is_dir() else "no such file"
         expected = "a calibration file, which `geonode calibrate` and the pipeline write"
-        raise ArtifactError(f"{path}: found no such file, expected {expected}")
+        raise ArtifactError(f"{path}: found {found}, expected {expected}")
     try:
         tensors, metadata = read_weights(path)
         text = metadata["calibration"]
@@ -73,14 +74,14 @@ def load_calibration(path: Path | str) -> CalibrationFile[Any]:
     try:
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         most = len(text) + sum(array.size for array in arrays.values())
-        found = CalibrationFile[Any](**Unpacking(arrays, most).unpacked(json.loads(text), CONTENT))
-        _require_whole(found.series)
+        file = CalibrationFile[Any](**Unpacking(arrays, most).unpacked(json.loads(text), CONTENT))
+        _require_whole(file.series)
         with np.errstate(all="ignore"):  # used on a spectrum of its own
-            str(found.model.sentence)
-            found.model.estimates(found.series.signal[:1], ["first"])
+            str(file.model.sentence)
+            file.model.estimates(file.series.signal[:1], ["first"])
     except DAMAGES as error:
         raise ArtifactError(_damaged(path)) from error
-    return found
+    return file
 
 
 def _require_whole(series: Series) -> None:

@@ -32,9 +32,6 @@ PARAMETER_FILE = Path("params.yaml")
 MOST_SHOWN = 50
 """Largest number of rows, and of sentences, on the screen."""
 
-MOST_NAMED = 5
-"""Largest number of names in one line."""
-
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose")
 """Options that may stand before and after the name of a command."""
 
@@ -141,12 +138,6 @@ def found_wrong(line: str) -> NoReturn:
     """End a command that found problems, with exit status 1."""
     refuse(line)
     raise typer.Exit(1)
-
-
-def misfits_said(names: list[str], total: int) -> str:
-    """Line that names the spectra, of `total`, that fit nowhere."""
-    named = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
-    return f"{len(names)} of {total} spectra fit nowhere: {named}"
 
 
 def echo_json(content: dict[str, Any]) -> None:

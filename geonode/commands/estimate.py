@@ -15,12 +15,11 @@ from geonode.commands.common import (
     Root,
     echo_json,
     found_wrong,
-    misfits_said,
     note,
     refuse_given,
     require_destination,
 )
-from geonode.commands.job import estimated
+from geonode.commands.job import estimated, opened
 from geonode.commands.spectra_file import (
     Accept,
     Align,
@@ -32,7 +31,6 @@ from geonode.commands.spectra_file import (
     Target,
     User,
     ValidationFile,
-    block_of,
     tell_checks,
 )
 from geonode.config import EngineParameters, PrecisionParameters
@@ -182,10 +180,8 @@ def estimate(
     are flagged; of several substances each has its maps. An interrupted run resumes from its
     finished tiles.
     """
-    from geonode.calibration.provenance import unchanged  # noqa: PLC0415
     from geonode.calibration.results import files_of  # noqa: PLC0415
     from geonode.calibration.routine import Routine  # noqa: PLC0415
-    from geonode.calibration.saved import load_calibration  # noqa: PLC0415
     from geonode.estimation.image import Image  # noqa: PLC0415
     from geonode.reading.files import Choices  # noqa: PLC0415
 
@@ -201,11 +197,7 @@ def estimate(
     if image is not None and out is not None:
         require(out, ".zarr", never=(path, image.path))
         require(out.with_suffix(RECORD), ".csv", never=(path, image.path))
-    with unchanged(path) as read:
-        found = load_calibration(path)
-    if level is not None:
-        found = found.at(block_of("calibrate", level=level).calibrate.level)
-    by = path.name, read[path]
+    found, by = opened(path, level)
     if image is not None:
         how = _engine(workers, scheduler), batch_size, cache_dtype or "float64", device
         _write_maps(found, by, image, out, user, *how)
@@ -259,6 +251,7 @@ def _estimate_tables(
     """Estimate spectra of files by a calibration, of which name and SHA-256 are given."""
     from geonode.calibration.results import (  # noqa: PLC0415
         brief_unknowns,
+        misfits_said,
         result_tables,
         write_results,
     )
@@ -280,8 +273,8 @@ def _estimate_tables(
         tell("\n".join(brief_unknowns(found).lines(MOST_SHOWN, "--out writes all of them")))
     if out is not None:
         note(f"{total} estimates -> {out}")
-    if found.misfits:
-        found_wrong(misfits_said(found.misfits, total))
+    if misfits := misfits_said(found):
+        found_wrong(misfits)
     if failed:
         raise typer.Exit(1)
 
@@ -337,4 +330,4 @@ def _write_maps(
             maps.write(out, most, report, opened)
     note(f"maps of {rows} x {columns} pixels -> {out}")
     facts = record(found, by, files, {}, user)
-    write_text(out.with_suffix(RECORD), Table.of_facts("record", "Record", facts).csv())
+    write_text(out.with_suffix(RECORD), Table.of_facts("record", facts).csv())

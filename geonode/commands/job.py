@@ -9,7 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from geonode.config import CalibrateParameters, SpectraParameters
+from ruamel.yaml.error import YAMLError
+
+from geonode.config import CalibrateParameters, Parameters, SpectraParameters
+from geonode.errors import ParameterError
+from geonode.parameters_file import default_parameters, parse_yaml
 from geonode.progress import Progress, bar
 
 if TYPE_CHECKING:
@@ -20,6 +24,45 @@ if TYPE_CHECKING:
 
 Shown = Callable[[str, int], AbstractContextManager[Progress]]
 """Display of the progress of work, by its name and its units, such as `bar`."""
+
+
+def spectra_parameters(file: Path, **options: Any) -> SpectraParameters:
+    """Block `spectra` of the parameters: the defaults of the package with the values of options.
+
+    Args:
+        file: the source.
+        options: values by key, of which those of the block are taken; `preprocess` is YAML, None
+            stands for the default.
+
+    Raises:
+        ParameterError: a value is wrong.
+    """
+    values: dict[str, Any] = {"concentration_unit": None, "quantity": "signal", "source": str(file)}
+    for key, value in options.items():
+        if value is not None and key in SpectraParameters.model_fields:
+            values[key] = str(value) if isinstance(value, Path) else value
+    if "preprocess" in values:
+        try:
+            values["preprocess"] = parse_yaml(values["preprocess"])
+        except YAMLError as error:
+            said = "options", "--preprocess", values["preprocess"], "YAML"
+            raise ParameterError(*said) from error
+    return block_of("spectra", **values).spectra
+
+
+def block_of(name: str, **values: Any) -> Parameters:
+    """Parameters of the package with values of options in one block.
+
+    Raises:
+        ParameterError: a value is wrong.
+    """
+    try:
+        return default_parameters({f"{name}.{key}": one for key, one in values.items()})
+    except ParameterError as error:
+        _, key, *within = error.key.split(".")
+        option = "FILE" if key == "source" else f"--{key.replace('_', '-')}"
+        said = "options", " ".join([option, *within]), error.found, error.expected
+        raise ParameterError(*said) from error
 
 
 def inspected(parameters: SpectraParameters) -> "Inspection | MixtureInspection":
@@ -75,6 +118,23 @@ def calibrated_to_folder(
     found = routine.used(replace(found, about=about_series(parameters, how, read)))
     write_calibration(found, folder, routine, user)
     return found
+
+
+def opened(path: Path, level: object) -> "tuple[CalibrationFile[Any], tuple[str, str]]":
+    """A calibration file, with intervals of a level unless it is None, and its name and SHA-256.
+
+    Raises:
+        ArtifactError: it is damaged, or none.
+        ParameterError: the level is none.
+    """
+    from geonode.calibration.provenance import unchanged  # noqa: PLC0415
+    from geonode.calibration.saved import load_calibration  # noqa: PLC0415
+
+    with unchanged(path) as read:
+        found = load_calibration(path)
+    if level is not None:
+        found = found.at(block_of("calibrate", level=level).calibrate.level)
+    return found, (path.name, read[path])
 
 
 def estimated(

@@ -18,7 +18,8 @@ from geonode.commands.common import (
     refuse_given,
     require_destination,
 )
-from geonode.commands.spectra_file import Level, block_of
+from geonode.commands.job import block_of
+from geonode.commands.spectra_file import Level
 from geonode.errors import ParameterError
 from geonode.progress import bar
 from geonode.terminal import tell

@@ -5,13 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from ruamel.yaml.error import YAMLError
 
 from geonode.commands.common import MOST_SHOWN, AsJson, Overwrite, echo_json, note
-from geonode.commands.job import calibrated_to_folder, inspected
-from geonode.config import Parameters, SpectraParameters
-from geonode.errors import MixtureError, ParameterError
-from geonode.parameters_file import default_parameters, parse_yaml
+from geonode.commands.job import block_of, calibrated_to_folder, inspected, spectra_parameters
+from geonode.errors import MixtureError
 from geonode.progress import bar
 from geonode.terminal import refuse, tell
 
@@ -93,8 +90,7 @@ Accept = Annotated[
     bool, typer.Option("--accept", help="Exit status 0 although no method can be used.")
 ]
 MethodKey = Annotated[
-    str,
-    typer.Option(help="What estimates unknowns, such as pls; auto: all, weighted by their errors."),
+    str, typer.Option(help="What estimates unknowns, such as pls; auto: the combination of all.")
 ]
 AllowOffset = Annotated[
     bool, typer.Option("--allow-offset", help="Unknowns may be off by a constant; by geonode.")
@@ -174,8 +170,8 @@ def calibrate(
 ) -> None:
     """Calibrate with a file of spectra, and say which method to use and how far off it is.
 
-    Every level is estimated from the others by nine methods, whose weighted mean estimates
-    unknowns. Several amounts are calibrated together, unless --target names one.
+    Every level is estimated from the others by nine methods, whose mean, weighted by their errors,
+    estimates unknowns. Several amounts are calibrated together, unless --target names one.
     DIR gets a page (index.html), a workbook (calibration.xlsx), CSV files, and the calibration file
     for `geonode estimate --calibration` (calibration.safetensors). The exit status is 1 if a
     control or the validation failed, or no method can be used and --accept does not allow it.
@@ -270,42 +266,3 @@ def tell_checks(found: "CalibrationFile[Any]", said: Callable[[str], None] = tel
     for sentence in found.aligned:
         said(sentence)
     return not all(passed for _, passed in checks)
-
-
-def spectra_parameters(file: Path, **options: Any) -> SpectraParameters:
-    """Block `spectra` of the parameters: the defaults of the package with the values of options.
-
-    Args:
-        file: the source.
-        options: values by key, of which those of the block are taken; `preprocess` is YAML, None
-            stands for the default.
-
-    Raises:
-        ParameterError: a value is wrong.
-    """
-    values: dict[str, Any] = {"concentration_unit": None, "quantity": "signal", "source": str(file)}
-    for key, value in options.items():
-        if value is not None and key in SpectraParameters.model_fields:
-            values[key] = str(value) if isinstance(value, Path) else value
-    if "preprocess" in values:
-        try:
-            values["preprocess"] = parse_yaml(values["preprocess"])
-        except YAMLError as error:
-            said = "options", "--preprocess", values["preprocess"], "YAML"
-            raise ParameterError(*said) from error
-    return block_of("spectra", **values).spectra
-
-
-def block_of(name: str, **values: Any) -> Parameters:
-    """Parameters of the package with values of options in one block.
-
-    Raises:
-        ParameterError: a value is wrong.
-    """
-    try:
-        return default_parameters({f"{name}.{key}": one for key, one in values.items()})
-    except ParameterError as error:
-        _, key, *within = error.key.split(".")
-        option = "FILE" if key == "source" else f"--{key.replace('_', '-')}"
-        said = "options", " ".join([option, *within]), error.found, error.expected
-        raise ParameterError(*said) from error

@@ -38,7 +38,7 @@ from geonode.report.kit import (
     zoom,
 )
 from geonode.spectra.series import labelled
-from geonode.wording import number, percent, quantity
+from geonode.wording import number, per, percent, quantity
 
 DOTS: dict[str, Any] = {"filled": True, "size": 60, "opacity": 1, "tooltip": True}
 HOLLOW = DOTS | {"shape": "square", "filled": False}
@@ -180,7 +180,8 @@ def regression(model: OneSubstance) -> Figure:
     """Regression vector over the axis."""
     series, diagnostics, at = model.series, model.diagnostics, drawn_places(model)
     name = f"regression vector of {NAMES[diagnostics.key]}"
-    x, y = x_axis("wavelength", series.axis_label), y_axis("vector", name)
+    unit = per(series.unit, series.labels["signal_unit"])
+    x, y = x_axis("wavelength", series.axis_label), y_axis("vector", labelled(name, unit))
     vector = {"wavelength": series.axis[at], "vector": diagnostics.vector[at]}
     chart = alt.layer(
         marks("rule", y, table={"vector": [0.0]}, color=MUTED, strokeDash=DASHES),
@@ -304,7 +305,8 @@ def pure_spectrum(model: SeveralSubstances, place: int) -> Figure:
     series, at = model.series, sample(len(model.series.axis), AT_MOST)
     name, unit = series.substances[place], series.units[place]
     x, line = x_axis("wavelength", series.axis_label), f"change, {percent(model.level)}% interval"
-    title = f"d {series.labels['signal']} / d {labelled(name, unit)}"
+    unit = per(series.labels["signal_unit"], unit)
+    title = labelled(f"d {series.labels['signal']} / d {name}", unit)
     slopes, half = model.pure[at, place], model.pure_half_widths[at, place]
     ends = {"low": slopes - half, "high": slopes + half}
     zero = {"table": {"predicted": [0.0]}, "color": MUTED, "strokeDash": DASHES}

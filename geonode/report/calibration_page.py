@@ -9,11 +9,13 @@ from typing import Any
 
 from geonode.calibration.calibration_file import CalibrationFile
 from geonode.calibration.one_substance import OneSubstance
-from geonode.calibration.results import brief_unknowns
+from geonode.calibration.results import brief_unknowns, misfits_said
 from geonode.calibration.several_substances import SeveralSubstances
 from geonode.calibration.verdict import NAMES
 from geonode.report import calibration_figures as figures
 from geonode.report.calibration_tables import (
+    MEDIAN_OF_RANGE,
+    RMSEP_OF_RANGE,
     coverage_text,
     limit_text,
     with_geonode,
@@ -23,7 +25,7 @@ from geonode.report.kit import Figure, spectra_figure
 from geonode.report.page import Note, Page, Part, Section, SideBySide, Statement
 from geonode.spectra.chart import spans_decades
 from geonode.spectra.series import labelled
-from geonode.storage.table import Column, Table
+from geonode.storage.table import Table
 from geonode.wording import listed, number, percent, quantity
 
 
@@ -41,11 +43,11 @@ def calibration_page(file: CalibrationFile[Any], tables: Iterable[Table], saved:
     titles = f"{file.source}: calibration", f"Calibration of {file.source}"
     if file.series.is_of_one:
         figure: Figure | None = _left_out_figure(file.model)
-        lead, sections = _lead(file.model), _of_one(file.model, by_name, saved)
+        lead, sections = _lead(file.model, by_name), _of_one(file.model, by_name, saved)
     else:
         figure = None
         shown = ("substance", "RMSEP, combined", "RMSEP, PLS on preprocessings")
-        of_range = ("RMSEP of the range", "inside the intervals", "lowest", "highest")
+        of_range = (RMSEP_OF_RANGE, "inside the intervals", "lowest", "highest")
         lead = [by_name["errors"].only(*shown, "best method", *of_range)]
         lead.append(by_name["limits"])
         sections = _of_several(file, by_name, saved)
@@ -71,14 +73,15 @@ def result_parts(file: CalibrationFile[Any]) -> list[Part]:
     checks += [Statement(doubt, False) for doubt in file.doubts]
     if file.correction:
         checks.append(Statement(f"Estimates are {file.correction.sentence(file.unit)}."))
-    unknowns = [brief_unknowns(file, ends=False)] if file.unknowns else []
-    return [*([checks] if checks else []), *unknowns]
+    unknowns = [brief_unknowns(file)] if file.unknowns else []
+    misfits = [Statement(said, False)] if (said := misfits_said(file)) else []
+    parts: list[Part] = [checks, *unknowns, misfits]
+    return [part for part in parts if part]
 
 
 def _unknown(tables: dict[str, Table], saved: Path) -> Section:
-    """Tables of the spectra that the calibration was used on, and how to use it."""
-    names = ("controls", "unknowns", "standards", "validated")
-    used = [part for name in names if name in tables for part in tables[name].parts(2)]
+    """Tables of the checks of the calibration, and how to use it."""
+    used = [tables[name] for name in ("controls", "standards", "validated") if name in tables]
     command: list[Part] = [
         "Estimate unknown spectra with the calibration file beside this page:",
         shlex.join(["geonode", "estimate", "unknown.csv", "--calibration", str(saved)]),
@@ -94,8 +97,9 @@ def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[
         figures.residuals(model),
         tables["calibration"],
         "The errors of the combination are those of the whole procedure; those of a method that "
-        "was chosen by them are slightly larger in use.",
-        tables["validation"],
+        "was chosen by them are slightly larger in use. Q2 is 1 for perfect estimates, and 0 for "
+        "the mean of the other levels.",
+        tables["validation"].only("method", "Q2", "beside the best single one"),
     ]
     drawn = figures.drawn_places(model)
     always = [
@@ -157,31 +161,18 @@ def _left_out_figure(model: OneSubstance) -> Figure:
     return figures.left_out("true", amount, levels, estimates, 60)
 
 
-def _lead(model: OneSubstance) -> list[Part]:
+def _lead(model: OneSubstance, tables: dict[str, Table]) -> list[Part]:
     """Errors of the methods, the one to use marked, limits, and remarks on the errors."""
-    calibration, limits, unit = model.calibration, model.limits, model.series.unit
-    methods = calibration.verdict.methods
-    scores = [method.scores for method in methods]
-    errors = [
-        Column("method", [method.name for method in methods]),
-        Column("median", [method.median_absolute_error for method in scores], unit, digits=2),
-        Column("% of range", [100 * method.median_error_of_range for method in scores], digits=2),
-        Column("RMSEP", [method.rmsep for method in scores], unit, digits=2),
-        Column("% of range", [100 * method.rmsep_of_range for method in scores], digits=2),
-    ]
-    best = limits[0]
+    best, unit = model.limits[0], model.series.unit
+    names = ("method", "median error", MEDIAN_OF_RANGE, "RMSEP", RMSEP_OF_RANGE)
+    errors = tables["validation"].only(*names)
+    errors = replace(errors, columns=[replace(one, digits=2) for one in errors.columns])
     of_limits = (
         f"Limit of detection {limit_text(best.detection, unit)}, of quantification "
         f"{limit_text(best.quantification, unit)}: {best.said}. Limits by other definitions are "
         "below."
     )
-    title = "Errors with every level (a concentration of standards) left out in turn (bold: used)"
-    used = [at for at, method in enumerate(methods) if method.key == calibration.method]
-    return [
-        Table("errors", title, errors, frozenset(used)),
-        of_limits,
-        Note(_remarks_on_errors(model)),
-    ]
+    return [errors, of_limits, Note(_remarks_on_errors(model))]
 
 
 def _remarks_on_errors(model: OneSubstance) -> str:
@@ -283,5 +274,5 @@ def _of_several(
         *surface,
         Section("design", "Design", [design, designs]),
         *following,
-        Section("left-out", "Left-out samples", tables["left_out"].parts(1)),
+        Section("left-out", "Left-out samples", tables["left_out"].parts()),
     ]

@@ -19,7 +19,9 @@ from geonode.calibration.verdict import NAMES
 from geonode.mixtures.next_compositions import propose_mixtures
 from geonode.posterior.next_levels import Proposal
 from geonode.storage.table import Cell, Column, Table
-from geonode.wording import listed, number, percent, quantity, share
+from geonode.wording import listed, number, per, percent, quantity, share
+
+RMSEP_OF_RANGE, MEDIAN_OF_RANGE = "RMSEP, % of range", "median, % of range"
 
 
 def tables(file: CalibrationFile[Any]) -> list[Table]:
@@ -76,7 +78,7 @@ def _summary_table(file: CalibrationFile[Any]) -> Table:
     about: dict[str, Cell] = {"verdict": file.model.sentence, "file": file.source, **facts}
     about |= {"wavelengths": len(series.axis), "axis": axis}
     about["made by"] = f"geonode {__version__} calibrate"
-    return Table.of_facts("summary", "Summary", about.items())
+    return Table.of_facts("summary", about.items())
 
 
 def _about_levels(file: CalibrationFile[OneSubstance]) -> dict[str, Cell]:
@@ -139,17 +141,20 @@ def _compared(model: OneSubstance) -> Table:
     verdict, unit = model.calibration.verdict, model.series.unit
     methods = verdict.methods
     scores = [method.scores for method in methods]
+    used = [method.key == model.calibration.method for method in methods]
     columns = [
         Column("method", [method.name for method in methods]),
-        Column("use", [method.key == model.calibration.method for method in methods]),
+        Column("use", used),
         Column("median error", [score.median_absolute_error for score in scores], unit),
-        Column("of the range", [score.median_error_of_range for score in scores]),
+        Column(MEDIAN_OF_RANGE, [100 * score.median_error_of_range for score in scores]),
         Column("RMSEP", [score.rmsep for score in scores], unit),
-        Column("RMSEP of the range", [score.rmsep_of_range for score in scores]),
+        Column(RMSEP_OF_RANGE, [100 * score.rmsep_of_range for score in scores]),
         Column("Q2", [score.q2 for score in scores]),
         Column("beside the best single one", [verdict.beside_best(method) for method in methods]),
     ]
-    return Table("validation", "Methods, by levels that were left out", columns)
+    title = "Errors, median and root mean square (RMSEP), with every level (concentration of "
+    title += "standards) left out in turn (bold: used)"
+    return Table("validation", title, columns, frozenset(np.flatnonzero(used).tolist()))
 
 
 def _by_every_method(model: OneSubstance) -> Table:
@@ -225,7 +230,11 @@ def _regression_vector(model: OneSubstance) -> Table:
     columns = [
         Column(series.axis_label, series.axis),
         Column(f"mean {series.signal_label}", series.signal.mean(axis=0)),
-        Column(f"regression vector of {NAMES[diagnostics.key]}", diagnostics.vector),
+        Column(
+            f"regression vector of {NAMES[diagnostics.key]}",
+            diagnostics.vector,
+            per(series.unit, series.labels["signal_unit"]),
+        ),
     ]
     return Table("regression", "Regression vector", columns)
 
@@ -248,14 +257,13 @@ def _peaks(model: OneSubstance) -> Table:
     at, prominences, widths = peaks(series)
     lines = [Line.of(series, place) for place in at.tolist()]
     low, high = series.concentrations[[0, -1]].tolist()
-    per_level = unit if signal_unit == "1" else f"{signal_unit}/{unit}"
     columns = [
         Column(series.axis_label, series.axis[at]),
-        Column(f"{signal} at {low:g}", series.signal[0, at], signal_unit),
-        Column(f"{signal} at {high:g}", series.signal[-1, at], signal_unit),
+        Column(f"{signal} at {quantity(low, unit)}", series.signal[0, at], signal_unit),
+        Column(f"{signal} at {quantity(high, unit)}", series.signal[-1, at], signal_unit),
         Column("prominence", prominences, signal_unit),
         Column("full width at half prominence", widths, series.labels["axis_unit"]),
-        Column("slope per concentration", [line.slope for line in lines], per_level),
+        Column("slope of the line", [line.slope for line in lines], per(signal_unit, unit)),
         Column("R2 of the line", [line.r2 for line in lines]),
         Column("% RSE of the line", [line.relative_error for line in lines]),
         Column("slope differs from zero", [line.is_sloped for line in lines]),
@@ -299,7 +307,7 @@ def errors_table(model: SeveralSubstances) -> Table:
         *(Column(f"RMSEP, {COMPARED[key]}", errors) for key, errors in calibration.rmsep.items()),
         Column("best method", [COMPARED[key] for key in calibration.verdict]),
         Column("its weight", calibration.weights.max(axis=0)),
-        Column("RMSEP of the range", model.of_range),
+        Column(RMSEP_OF_RANGE, 100 * np.array(model.of_range)),
         Column("inside the intervals", [f"{count} of {len(design.amounts)}" for count in inside]),
         Column("lowest", design.low),
         Column("highest", design.high),
@@ -328,9 +336,11 @@ def _left_out_samples(model: SeveralSubstances) -> Table:
 
 
 def _pure_spectra(model: SeveralSubstances) -> Table:
-    columns = [Column(model.series.axis_label, model.series.axis)]
-    for place, name in enumerate(model.series.named):
-        columns.append(Column(f"d signal / d {name}", model.pure[:, place]))
-        columns.append(Column(f"± {percent(model.level)}%", model.pure_half_widths[:, place]))
+    series, half = model.series, model.pure_half_widths
+    columns = [Column(series.axis_label, series.axis)]
+    for place, (name, of_name) in enumerate(zip(series.substances, series.units, strict=True)):
+        unit, slope = per(series.labels["signal_unit"], of_name), f"d signal / d {name}"
+        columns.append(Column(slope, model.pure[:, place], unit))
+        columns.append(Column(f"{slope}, ± {percent(model.level)}%", half[:, place], unit))
     title = "Spectra of the substances: change of the signal per amount"
     return Table("pure", title, columns)

@@ -69,7 +69,9 @@ def history_page(name: str, points: Sequence[ControlPoint]) -> Page:
     ]
     rules: list[Part] = [Table("rules", "Rules that controls violated", columns)]
     sections += [Section("rules", "Rules", rules)] * bool(found)
-    return Page(name, f"Controls of {name}", [parts], sections, generator="geonode estimate")
+    limits = f"Beyond {WARNS:g} (dashed) a control warns, beyond {FAILS:g} (solid) it fails."
+    lead: list[Part] = [parts, limits]
+    return Page(name, f"Controls of {name}", lead, sections, generator="geonode estimate")
 
 
 def _chart(at: int, control: str, points: Sequence[ControlPoint]) -> Figure:

@@ -24,7 +24,6 @@ from geonode.report.kit import (
     keyed,
     level_colours,
     marks,
-    per,
     rows,
     wrapped,
     x_axis,
@@ -32,7 +31,7 @@ from geonode.report.kit import (
     zoom,
 )
 from geonode.spectra.series import labelled
-from geonode.wording import number, quantity
+from geonode.wording import number, per, quantity
 
 NEGLIGIBLE = 1e-4
 """Density below which a posterior is not drawn, relative to the largest."""
@@ -170,7 +169,7 @@ def posterior_figure(report: Report) -> Figure:
     ]
     label, chosen = labelled("concentration", unit), "datum.level == left_out"
     at, start = (concentration(alt.X, column, label, levels) for column in ("concentration", "low"))
-    density = y_axis("density", per("density", unit), zero=True)
+    density = y_axis("density", labelled("density", per("1", unit)), zero=True)
     part = keyed({"density": MODEL, "90% set": SECOND, "true concentration": INK})
     ends = (start, alt.X2("high"), alt.YDatum(0))
     levels_shown = {"level": shown, "concentration": [true[name] for name in shown]}
@@ -192,7 +191,7 @@ def metric_figure(report: Report) -> Figure:
     mean, deviation = table["sqrt_g"], table["deviation"]
     low, high = np.maximum(mean - deviation, 0), mean + deviation
     drawn = {"concentration": table["concentration"], "predicted": mean, "low": low, "high": high}
-    name, label = "posterior mean ± standard deviation", per("√g", unit)
+    name, label = "posterior mean ± standard deviation", labelled("√g", per("1", unit))
     levels = report.series.concentrations
     x = concentration(alt.X, "concentration", labelled("concentration", unit), levels)
     layers = band_layers(keyed({name: MODEL}), name, x, label, zero=True)

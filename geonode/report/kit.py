@@ -188,11 +188,6 @@ def concentration(
     return scaled.axis(values=ticks, format="~g")
 
 
-def per(name: str, unit: str) -> str:
-    """Name of a quantity per unit of concentration."""
-    return name if unit == "1" else f"{name} (1/{unit})"
-
-
 def wrapped(title: str) -> list[str]:
     """A title in lines short enough for a phone."""
     return textwrap.wrap(title, TITLE_LETTERS) or [""]

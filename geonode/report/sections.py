@@ -74,7 +74,7 @@ def _series_facts(report: Report) -> Table:
         ("chart of concentration", _chart_text(series.chart, unit)),
         ("chart of the learned metric", _chart_text(report.chart, unit)),
     ]
-    return Table.of_facts("series", "the series", facts)
+    return Table.of_facts("series", facts)
 
 
 def _chart_text(chart: Chart, unit: str) -> str:
@@ -303,4 +303,4 @@ def _device(report: Report) -> list[Part]:
     described = report.metrics["device"]
     facts = [(key, str(described.get(key))) for key in ("device", "name", "training", "geometry")]
     about = "What ran the pipeline, and its precision; metrics/benchmark.json has times and memory."
-    return [about, Table.of_facts("run", "", facts)]
+    return [about, Table.of_facts("run", facts)]

@@ -82,10 +82,10 @@ class Table:
     """True where it is a list of facts, which needs no headers where people read it."""
 
     @classmethod
-    def of_facts(cls, name: str, title: str, facts: Iterable[tuple[str, Cell]]) -> "Table":
+    def of_facts(cls, name: str, facts: Iterable[tuple[str, Cell]]) -> "Table":
         """A list of facts: what each is about, and its value."""
         what, values = zip(*facts, strict=True)
-        return cls(name, title, [Column("what", what), Column("value", values)], is_facts=True)
+        return cls(name, "", [Column("what", what), Column("value", values)], is_facts=True)
 
     @property
     def rows(self) -> list[tuple[Cell, ...]]:
@@ -125,19 +125,12 @@ class Table:
         """The table with some of its columns, by their names."""
         return replace(self, columns=[one for one in self.columns if one.name in names])
 
-    def parts(self, groups: int) -> list["Table"]:
-        """Narrower tables: each has the columns without a group, and those of some groups.
-
-        Parts after the first have another name and no title.
-        """
-        named = [*dict.fromkeys(one.group for one in self.columns if one.group)]
+    def parts(self) -> list["Table"]:
+        """Narrower tables: each has the columns without a group, and those of one group."""
         parts = []
-        for start in range(0, len(named) or 1, groups):
-            chosen = {"", *named[start : start + groups]}
-            columns = [one for one in self.columns if one.group in chosen]
-            place = start // groups
-            about = (self.name, self.title) if place == 0 else (f"{self.name}_{place}", "")
-            parts.append(replace(self, name=about[0], title=about[1], columns=columns))
+        for group in dict.fromkeys(one.group for one in self.columns if one.group):
+            columns = [one for one in self.columns if one.group in ("", group)]
+            parts.append(replace(self, title=f"{self.title}: {group}", columns=columns))
         return parts
 
 

@@ -45,7 +45,8 @@ def test_a_chemist_calibrates_and_estimates_two_files_at_once(served, browser, t
     understood = browser.wait("document.querySelector('pre')?.innerText")
     assert "levels         5, unit ppb" in understood
     browser.press("Calibrate")
-    browser.wait(f"{TEXT}.includes('Use combined')")
+    inside = "document.querySelector('iframe')?.getBoundingClientRect()"
+    assert browser.wait(f"{inside}?.top < 200 && {inside}.width > 500")  # the result comes first
     browser.drop("spectra", *days)
     browser.value("document.querySelector('[name=controls]').value = 'QC monday=5\\nQC tuesday=5'")
     browser.press("Estimate")

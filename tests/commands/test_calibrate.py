@@ -67,7 +67,8 @@ def test_levels_and_unknowns_are_estimated(made):
 
 
 def test_the_band_is_a_peak_and_the_summary_gives_errors_and_limits(made):
-    (_, *peaks), page = rows(made / "peaks.csv"), (made / "index.html").read_text(encoding="utf-8")
+    (names, *peaks), page = rows(made / "peaks.csv"), (made / "index.html").read_text("utf-8")
+    assert (names[1], names[5]) == ("absorbance at 0 ppb", "slope of the line (1/ppb)")
     assert [float(peak[0]) for peak in peaks] == [500]
     assert float(peaks[0][5]) == pytest.approx(beer.UNIT_SPECTRUM[beer.PLACE], rel=0.02)
     assert peaks[0][8] == "true"
@@ -94,7 +95,7 @@ def test_diagnostics_are_tables_of_levels_wavelengths_and_components(made):
         assert (t2, of_t2) == pytest.approx(expected, rel=1e-4)
         assert (inside == "true") == (leverage <= highest and q <= largest)
     (_, _, name), *vector = rows(made / "regression.csv")
-    assert name == "regression vector of PLS"
+    assert name == "regression vector of PLS (ppb)"
     at, mean, found = np.array(vector, float).T
     np.testing.assert_allclose(at, beer.AXIS)
     np.testing.assert_allclose(mean, np.mean([one.mean(0) for one in beer.scans()], 0), rtol=1e-4)

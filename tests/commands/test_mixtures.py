@@ -76,7 +76,9 @@ def test_left_out_samples_and_errors_agree(made):
 
 
 def test_spectra_of_the_substances_are_those_of_beers_law(made):
-    found = pd.read_csv(made / "made/pure.csv").to_numpy()
+    table = pd.read_csv(made / "made/pure.csv")
+    assert [*table][1:3] == ["d signal / d lead (1/ppm)", "d signal / d lead, ± 90% (1/ppm)"]
+    found = table.to_numpy()
     np.testing.assert_array_equal(found[:, 0], NM)
     np.testing.assert_allclose(found[:, 1::2].T, beer.PURE[:2], atol=0.02)
 
@@ -88,7 +90,8 @@ def test_page_and_workbook_have_everything(made):
     for name in ("true_0", "pure_0", "true_1", "pure_1", "design_0_1"):
         assert f'data-figure="{name}"' in page
     assert "geonode estimate unknown.csv --calibration" in page
-    assert re.search(r"intervals\. Validation with 4 spectra \(\S*judged.csv, zinc\)", page)
+    judged = r'<li class="\w+">validation with 4 spectra \(\S*judged.csv, (\w+)\)'
+    assert re.findall(judged, page) == ["lead", "zinc"]
     names = ["unknowns", "controls", "validated", "record", "summary", "errors", "left_out"]
     names.append("limits")
     book = load_workbook(made / "made/calibration.xlsx")

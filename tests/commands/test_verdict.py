@@ -110,6 +110,8 @@ def test_what_is_not_determined_or_means_nothing_is_no_number(calibration):
     assert [row["raw estimate (ppb)"] for row in unknown] == [3.123, 3.123, None]
     page = calibration_page(file, tables(file), Path(__file__)).html()
     assert page.index("not determined (1 to 8)") < page.index('id="answer"')
+    assert "<td>3.12 ± 0.10 (3 to 3.2)</td>" in page
+    assert "1 of 3 spectra fit nowhere: c" in page
 
 
 def test_estimates_are_determined_by_the_parts_of_their_sets(calibration):

@@ -63,14 +63,12 @@ def test_lines_are_aligned_and_the_others_are_counted():
     assert table.lines(1, "--out writes all of them") == first
 
 
-def test_parts_have_the_columns_of_some_groups_and_of_none():
-    grouped = [Column(f"{name}{end}", [1.0], group=name) for name in "abc" for end in (" low", "")]
+def test_parts_have_the_columns_of_a_group_and_of_none():
+    grouped = [Column(f"{name}{end}", [1.0], group=name) for name in "ab" for end in (" low", "")]
     table = Table("t", "Title", [Column("sample", ["s"]), *grouped])
-    first, second = table.parts(2)
-    assert [one.name for one in first.columns] == ["sample", "a low", "a", "b low", "b"]
-    assert [one.name for one in second.columns] == ["sample", "c low", "c"]
-    assert (first.name, first.title, second.name, second.title) == ("t", "Title", "t_1", "")
+    first, second = table.parts()
+    assert [one.name for one in first.columns] == ["sample", "a low", "a"]
+    assert [one.name for one in second.columns] == ["sample", "b low", "b"]
+    assert (first.title, second.title) == ("Title: a", "Title: b")
     alone = table.only("sample", "b")
     assert [one.name for one in alone.columns] == ["sample", "b"]
-    (whole,) = Table("u", "", [Column("sample", ["s"])]).parts(2)
-    assert whole.columns[0].name == "sample"
