@@ -129,7 +129,9 @@ def failing(fail, *options):
 @pytest.mark.parametrize("wish", ["", "1"])
 def test_an_error_is_red_unless_no_colour_is_wanted(wish):
     done = CliRunner().invoke(app, ["inspect", "absent.csv"], env={"NO_COLOR": wish}, color=True)
-    assert done.stderr.startswith("error: " if wish else "\x1b[31merror: ")
+    start, end = ("error: ", "\n") if wish else ("\x1b[31merror: ", "\x1b[0m\n")
+    assert done.stderr.startswith(start)
+    assert done.stderr.endswith(end)
 
 
 MEMORY = "lower memory_mb in the parameter file, close other programs, or raise `ulimit -v`"

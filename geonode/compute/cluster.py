@@ -101,15 +101,14 @@ class Cluster(Engine):
     Args:
         client: client of the cluster.
         scratch: folder for shared arrays, on a disk that all processes share.
-        versions: versions that workers must have.
-        own: the cluster, if it is one of this process, whose workers end when it is interrupted.
+        own: the cluster, if it is one of this process, whose workers end when it is interrupted;
+            None: workers are looked at for versions.
     """
 
-    def __init__(
-        self, client: Client, scratch: Path, versions: dict[str, str], own: LocalCluster | None
-    ) -> None:
+    def __init__(self, client: Client, scratch: Path, own: LocalCluster | None) -> None:
         super().__init__(scratch)
-        self._client, self._versions, self._own = client, versions, own
+        self._client, self._own = client, own
+        self._versions = {} if own else VERSIONS
         self._mark = scratch / "mark"
         self._mark.touch()
 
@@ -180,7 +179,7 @@ def open_cluster(address: str | None, workers: int, scratch: Path) -> Iterator[C
     with scratch_folder(scratch) as folder:
         if address is not None:
             with _client_of(address) as client:
-                yield Cluster(client, folder, VERSIONS, None)
+                yield Cluster(client, folder, None)
             return
         with (
             TemporaryDirectory(prefix="geonode-") as private,
@@ -199,7 +198,7 @@ def open_cluster(address: str | None, workers: int, scratch: Path) -> Iterator[C
             ) as cluster,
             Client(cluster, set_as_default=False) as client,
         ):
-            yield Cluster(client, folder, {}, cluster)
+            yield Cluster(client, folder, cluster)
 
 
 def _client_of(address: str) -> Client:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from geonode.compute.choice import DeviceKind, choose, require
+from geonode.compute.choice import DeviceKind, choose
 from geonode.compute.profile import profile_of
 from geonode.config import PrecisionParameters
 from geonode.errors import ArtifactError, DeviceError
@@ -85,16 +85,12 @@ class Device:
     def from_description(
         cls, description: dict[str, Any], memory_mb: int | None = None
     ) -> "Device":
-        """Inverse of `describe`.
-
-        `memory_mb` is that of `Device`.
+        """Inverse of `describe`, of a device that is present; `memory_mb` is that of `Device`.
 
         Raises:
-            DeviceError: the device is absent (the document is from another machine), or torch does
-                not start it.
+            DeviceError: torch does not start it.
         """
         kind, training = description["device"], description["training"]
-        require(kind)
         if kind == "cuda" and not torch.cuda.is_available():
             raise DeviceError(
                 f"device 'cuda': found {description['name']}, which torch {torch.__version__} does "

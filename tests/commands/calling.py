@@ -15,6 +15,12 @@ def call(*words, status=None):
     return result
 
 
+def estimate(made, *words, status=None):
+    """Result of `geonode estimate` by the calibration in a folder `made`."""
+    by = ("--calibration", made / "made/calibration.safetensors")
+    return call("estimate", *words, *by, status=status)
+
+
 def rows(path):
     """Rows of a table, the header first."""
     with path.open(encoding="utf-8", newline="") as stream:

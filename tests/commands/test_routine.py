@@ -15,7 +15,7 @@ from scipy.stats import t as student
 from geonode.calibration import saved
 from geonode.reading.files import FORMATS
 from tests.calibration import beer
-from tests.commands.calling import call, records, rows, write
+from tests.commands.calling import call, estimate, records, rows, write
 from tests.stages.conftest import assert_refused
 
 SAMPLES = dict(zip("abc", beer.spectra_at([1.5, 4.0, 7.0]), strict=True))
@@ -43,11 +43,6 @@ def week(tmp_path_factory):
     assert "2 of 2 inside their 90% intervals" in validation
     assert verdict.startswith("Use ")
     return folder
-
-
-def estimate(week, *words, status=None):
-    by = ("--calibration", week / "made/calibration.safetensors")
-    return call("estimate", *words, *by, status=status)
 
 
 def test_the_saved_calibration_gives_the_same_digits(week, tmp_path):

@@ -63,20 +63,12 @@ def test_a_description_gives_the_device_back(computer, kind, given, budget):
     computer(CARD, mps=True)
     device = resolve(kind, precision(), given)
     assert device.budget == budget
+    assert (device.name == "A Card") == (kind == "cuda")
     assert device.shared(2).budget == budget // 2 // 10**6 * 10**6
     description = device.describe()
     assert description == resolve(kind, precision()).describe()
     again = Device.from_description(json.loads(json.dumps(description)), given)
     assert (again, again.budget) == (device, budget)
-
-
-def test_a_description_from_a_machine_with_another_device_is_refused(computer):
-    computer(CARD)
-    description = resolve("cuda", precision()).describe()
-    assert description["name"] == "A Card"
-    computer(mps=True)
-    with pytest.raises(DeviceError, match=r"device 'cuda' is absent .* which has cpu, mps"):
-        Device.from_description(description)
 
 
 def test_a_file_gives_the_device_back_with_the_name_that_was_found(tmp_path):
