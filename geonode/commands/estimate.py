@@ -278,7 +278,6 @@ def _estimate_tables(
 
 
 def _engine(workers: int | None, scheduler: str | None) -> EngineParameters:
-    """Parameters of the engine that computes maps."""
     if workers is not None and scheduler is not None:
         expected = "one of --workers and --scheduler; a cluster has its workers"
         raise ParameterError("options", "--workers", workers, expected)

@@ -23,7 +23,7 @@ AMD = Path("/dev/kfd")
 
 
 def choose(device: str, precision: PrecisionParameters) -> dict[str, str]:
-    """Description of a device and its formats, for `Device.from_description`.
+    """Description of a device and its formats, of which `resolve` makes a `Device`.
 
     Args:
         device: a device, or `auto` for the first of cuda, mps, cpu that is present.

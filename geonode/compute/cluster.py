@@ -49,20 +49,13 @@ NO_PAGES: dict[str, list[str]] = {
 }
 """No pages on the HTTP port of Dask, which does not check certificates."""
 
-PACKAGES = ("numpy", "torch", "zarr")  # whose versions affect the bytes of a result
 
-
-def versions_here() -> dict[str, str]:
-    """Versions that affect the bytes of a result: Python, packages, and the code of this one."""
-    return {
-        "Python": platform.python_version(),
-        **{name: version(name) for name in PACKAGES},
-        "geonode": f"of checksum {code_digest()[:8]}",
-    }
-
-
-VERSIONS = versions_here()
-"""Versions of this process at import time, as the code may change on the disk later."""
+VERSIONS = {
+    "Python": platform.python_version(),
+    **{name: version(name) for name in ("numpy", "torch", "zarr")},
+    "geonode": f"of checksum {code_digest()[:8]}",
+}
+"""What affects the bytes of a result, at import time, as the code may change on the disk later."""
 
 
 class Session(NamedTuple):
@@ -150,7 +143,6 @@ class Cluster(Engine):
 
 
 def _result(future: Future, where: str) -> Any:
-    """Result of a tile."""
     try:
         return future.result()
     except CancelledError as error:
@@ -202,7 +194,6 @@ def open_cluster(address: str | None, workers: int, scratch: Path) -> Iterator[C
 
 
 def _client_of(address: str) -> Client:
-    """Client of a running cluster."""
     try:
         # The client itself would wait forever for a listener that is no scheduler.
         asyncio.run(asyncio.wait_for(_require_scheduler(address), ANSWER_SECONDS))
@@ -225,11 +216,7 @@ def _client_of(address: str) -> Client:
 
 
 async def _require_scheduler(address: str) -> None:
-    """Wait until a scheduler identifies itself.
-
-    Raises:
-        Exception: something else answers.
-    """
+    """Wait until a scheduler identifies itself; an error where something else answers."""
     certificates = Security().get_connection_args("client")
     comm = await connect(address, timeout=ANSWER_SECONDS, **certificates)
     try:

@@ -186,7 +186,6 @@ def _precision(model: OneSubstance) -> Table:
 
 
 def _influences(model: OneSubstance) -> Table:
-    """Leverage and Q of every level."""
     diagnostics, levels = model.diagnostics, model.series.concentrations
     columns = [
         Column("level", levels, model.series.unit),
@@ -214,7 +213,6 @@ def _errors_by_components(model: OneSubstance) -> Table:
 
 
 def _regression_vector(model: OneSubstance) -> Table:
-    """Regression vector with the mean spectrum."""
     series, diagnostics = model.series, model.diagnostics
     columns = [
         Column(series.axis_label, series.axis),

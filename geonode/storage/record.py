@@ -65,7 +65,7 @@ def device_starts() -> Iterator[None]:
 def recorded(path: Path) -> Iterator[None]:
     """Write the record of this process after the body; none if the body fails."""
     yield
-    peak = resident_memory().peak
+    _, peak = resident_memory()
     torch: Any = sys.modules.get("torch")
     on_device = torch is not None and torch.cuda.is_initialized()
     record = Record(
