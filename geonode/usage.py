@@ -3,16 +3,8 @@
 import os
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 _PROCESSES = Path("/proc")
-
-
-class Resident(NamedTuple):
-    """Resident memory, now and at its peak (bytes); None if not reported."""
-
-    now: int | None
-    peak: int | None
 
 
 class Workers:
@@ -49,14 +41,17 @@ def memory_in_use() -> str:
     return text
 
 
-def resident_memory() -> Resident:
-    """Resident memory of this process and its workers; None except on Linux."""
+def resident_memory() -> tuple[int | None, int | None]:
+    """Resident memory of this process and its workers, now and at its peak (bytes).
+
+    None except on Linux.
+    """
     # Not ru_maxrss, which on Linux is at least the peak of the process that started this one.
     now, peak = (_size(os.getpid(), name) for name in ("VmRSS", "VmHWM"))
     of_others = sum(_size(process, "VmRSS") or 0 for process in WORKERS.running)
-    return Resident(
-        None if now is None else now + of_others, None if peak is None else peak + WORKERS.peak
-    )
+    if now is None or peak is None:
+        return None, None
+    return now + of_others, peak + WORKERS.peak
 
 
 def _size(process: int, name: str) -> int | None:

@@ -205,7 +205,7 @@ def main(
 ) -> None:
     """Time geodesics by torchdiffeq, torchode, diffrax, scipy and geonode at equal accuracy."""
     learned, parameters = LearnedMetrics.read(METRIC), read_parameters(PARAMETERS)
-    here = resolve(device, parameters.precision)  # type: ignore[arg-type]
+    here = resolve(device, parameters.precision)
     metric = learned.metric(here.reference)[len(learned.charts) - 1]  # of all levels
     with one_thread(), torch.no_grad():
         case = Case.of(metric, wavelengths, parameters)

@@ -1,7 +1,5 @@
 """Seconds, memory and rates of this device."""
 
-from typing import Any
-
 from geonode.config import Parameters
 from stages.command import stage
 from stages.paths import DEVICE, METRIC, METRICS, PIPELINE, RECORDS, SPECTRA, WORK
@@ -44,17 +42,17 @@ def app(parameters: Parameters) -> str:
             **measured,
         },
     )
-    write_json(WORK, {name: _counts(found) for name, found in measured.items()})
+    # Counts alone, no times: the same in every run, by which DVC knows of this one.
+    counts = {
+        name: {key: value for key, value in found.items() if isinstance(value, int)}
+        for name, found in measured.items()
+    }
+    write_json(WORK, counts)
     total = f"{seconds:.1f} s" if seconds is not None else f"not timed ({', '.join(cached)} cached)"
     return (
         f"pipeline {total}, {measured['geodesics']['per_second']:.3g} geodesics and "
         f"{measured['training']['trained_per_second']:.3g} trained samples a second"
     )
-
-
-def _counts(found: dict[str, Any]) -> dict[str, int]:
-    """Counts alone, no times: the same in every run, by which DVC knows of this one."""
-    return {name: value for name, value in found.items() if isinstance(value, int)}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -53,17 +53,12 @@ def stage(
         }
 
         def command(params: Path, log_level: Level, **given: str | None) -> None:
-            overrides = {
-                ".".join(options[name][0]): _parsed(name, text)
-                for name, text in given.items()
-                if text is not None
-            }
+            overrides = {}
+            for name, text in given.items():
+                if text is not None:
+                    overrides[".".join(options[name][0])] = _parsed(name, text)
             parameters = read_parameters(params, overrides)
-            with (
-                logged(log_level),
-                _recorded(stage_name),
-                _logged(stage_name, overrides),
-            ):
+            with logged(log_level), _followed(stage_name, overrides):
                 summary = run(parameters)
             tell(summary)
 
@@ -93,49 +88,36 @@ def _signature(options: dict[str, tuple[tuple[str, ...], FieldInfo]]) -> inspect
         help="Messages on stderr: info, what is run and for how long; debug, also the resources "
         "used.",
     )
-    shared = [
+    found = [
         keyword("params", default=PARAMETERS, annotation=Annotated[Path, file]),
         keyword("log_level", default="warning", annotation=Annotated[Level, level]),
     ]
-    own = [
-        keyword(
-            name,
-            default=None,
-            annotation=Annotated[
-                str | None,
-                typer.Option(
-                    f"--{name.replace('_', '-')}",
-                    help=f"{_meaning(field)} (default: {'.'.join(path)} of the file)",
-                    metavar=_metavar(field.annotation),
-                    show_default=False,
-                ),
-            ],
+    for name, (path, field) in options.items():
+        meaning = " ".join(str(field.description).split()).rstrip(".")
+        option = typer.Option(
+            f"--{name.replace('_', '-')}",
+            help=f"{meaning} (default: {'.'.join(path)} of the file)",
+            metavar=_metavar(field.annotation),
+            show_default=False,
         )
-        for name, (path, field) in options.items()
-    ]
-    return inspect.Signature([*shared, *own])
+        found.append(keyword(name, default=None, annotation=Annotated[str | None, option]))
+    return inspect.Signature(found)
 
 
 @contextmanager
-def _logged(stage_name: str, overrides: dict[str, Any]) -> Iterator[None]:
-    """Log start and end of a stage at INFO, with the parameters that override the file."""
+def _followed(stage_name: str, overrides: dict[str, Any]) -> Iterator[None]:
+    """Log start and end of a stage, and what overrides the file; record one of the pipeline."""
+    from geonode.storage.record import recorded  # it imports NumPy
+
     given = ", ".join(f"{key} {value}" for key, value in overrides.items())
     _LOG.info("%s begins%s", stage_name, given and f", with {given}")
     began, ended = time.perf_counter(), "failed"
     try:
-        yield
+        with recorded(RECORDS / f"{stage_name}.json") if stage_name in PIPELINE else nullcontext():
+            yield
         ended = "is done"
     finally:
         _LOG.info("%s %s after %.2f s", stage_name, ended, time.perf_counter() - began)
-
-
-def _recorded(stage_name: str) -> AbstractContextManager[None]:
-    """Record the resources of a stage of the pipeline."""
-    if stage_name not in PIPELINE:
-        return nullcontext()
-    from geonode.storage.record import recorded  # it imports NumPy
-
-    return recorded(RECORDS / f"{stage_name}.json")
 
 
 def _leaves(
@@ -155,11 +137,6 @@ def _parsed(name: str, text: str) -> Any:
         return parse_yaml(text)
     except YAMLError as error:
         raise ParameterError("command line", f"--{name}", text, "a YAML value") from error
-
-
-def _meaning(field: FieldInfo) -> str:
-    """The string under a field, in one line."""
-    return " ".join(str(field.description).split()).rstrip(".")
 
 
 def _metavar(annotation: Any) -> str:

@@ -11,7 +11,6 @@ import signal
 import sys
 import warnings
 import zipfile
-import zlib
 from pathlib import Path
 
 import numcodecs.pickles
@@ -21,15 +20,8 @@ import xarray
 
 from geonode.parameters_file import read_parameters
 from geonode.reading.files import read_spectra
-from geonode.spectra.chart import Chart
-from geonode.spectra.series import write_series
-from geonode.spectra.table import SpectraTable
-from geonode.storage import artifact
-from geonode.storage.artifact import SEAL_AT
-from geonode.storage.seal import seal
 from tests.reading.tables import read_table
 
-ROOT = Path(__file__).parents[1]
 MEMORY = 2**29  # bytes beside what the modules take
 SECONDS = 60  # after which a reader is taken to hang
 AXIS, LEVELS = np.arange(400.0, 404.0), np.array([0.0, 10, 20, 30])
@@ -153,25 +145,6 @@ def consolidated(folder):
     return path
 
 
-def sealed(name, **changes):
-    """An artifact with the metadata of an array exchanged, and sealed again."""
-
-    def make(folder):
-        table = SpectraTable(AXIS, "wavelength", "nm", LEVELS, list(SIGNAL[:, None]), np.empty(0))
-        chart = Chart.of("linear", None, LEVELS)
-        path = folder / "series.zarr"
-        write_series(path, table, chart, read_parameters(ROOT / "params.yaml").spectra)
-        file, root = path / name / "zarr.json", path / "zarr.json"
-        file.write_text(json.dumps(json.loads(file.read_text()) | changes))
-        content = json.loads(root.read_text())
-        content["attributes"]["files"][f"{name}/zarr.json"] = f"{zlib.crc32(file.read_bytes()):08x}"
-        written = f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
-        root.write_bytes(seal(written, SEAL_AT))
-        return path
-
-    return make
-
-
 BLOCK, REPEATS = (2**20, "1 1"), (9, ("1@" + "%s" * 500 + "\n") * 99)
 FAR = b'<row r="99999999999"><c><v>1</v></c></row>'
 CLAIMS = {
@@ -212,16 +185,12 @@ CLAIMS = {
     "a shape": (store(3, shape=[10**6, 10**6], chunk_grid=chunks(10**5, 10**5)), "8e\\+12 bytes"),
     "a pickle": (unpickled, "absorbance/.zarray: found codec 'pickle', expected one of .*run code"),
     "a pickle in consolidated metadata": (consolidated, "read"),
-    "an artifact of 8 TB": (sealed("signal", shape=[10**6, 10**6]), "chunk_grid .*, expected"),
 }
 
 
 def read(path):
     if path.name == "params.yaml":
         return read_parameters(path)
-    if path.name == "series.zarr":
-        opened = artifact.open_artifact(path)
-        return {name: opened[name] for name in opened.names}
     read_spectra(path)
     return read_table(path)
 

@@ -5,6 +5,8 @@ import jaxtyping
 import pytest
 import torch
 
+from tests.browser import Browser
+
 # Kernels are compiled where there is a CUDA device; elsewhere Triton interprets them, and it must
 # know so before any test imports it.
 if not torch.cuda.is_available():
@@ -49,6 +51,14 @@ def calibrated(trained):
     found = CalibrationFile.of("trained", series, CalibrateParameters(method="geonode"))
     save_calibration(trained / "data/calibration.safetensors", found)
     return found
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """A browser, which ends with the test."""
+    opened = Browser(tmp_path / "profile")
+    yield opened
+    opened.end()
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def outcomes(tmp_path_factory):
     return {name: found for name, *found in lines}
 
 
-TYPED = {"SpectraError", "ParameterError", "CorruptArtifactError"}
+TYPED = {"SpectraError", "ParameterError"}
 HARMLESS = {"a pickle in consolidated metadata"}
 
 

@@ -5,12 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
 from geonode import cli, progress
 from geonode.commands import common
 from geonode.errors import GeonodeError
-from tests.commands.calling import call
+from tests.commands.calling import call, shell
 from tests.stages.conftest import ROOT
 
 PIPELINE = ("geodesic", "verify")
@@ -47,21 +46,15 @@ def test_help_needs_no_library_and_every_command_has_an_example():
     assert run.stdout.splitlines()[-1] == "[]"
 
 
-def run(line):
-    """Result of a line of the shell, in which `python` is this one."""
-    line = line.replace("python", sys.executable)
-    return subprocess.run(line, check=False, shell=True, cwd=ROOT, capture_output=True, text=True)
-
-
 @pytest.mark.parametrize("words", ["geonode.cli estimate", "stages.spectra"])
 def test_help_does_not_need_docstrings(words):
-    told = run(f"python -OO -m {words} --help").stdout
+    told = shell(f"python -OO -m {words} --help", cwd=ROOT).stdout
     assert re.search("Estimate the amounts of every|Read, validate and chart", told)
 
 
 def test_pages_without_docstrings_are_refused_in_one_line(tmp_path):
     words = f"calibrate data/examples/acetophenone.csv --method pls --out {tmp_path / 'made'}"
-    found = run(f"python -OO -m geonode.cli {words}")
+    found = shell(f"python -OO -m geonode.cli {words}", cwd=ROOT)
     assert (found.returncode, found.stderr.count("\n")) == (2, 1)
     assert "-OO" in found.stderr
     assert not (tmp_path / "made").exists()
@@ -69,13 +62,14 @@ def test_pages_without_docstrings_are_refused_in_one_line(tmp_path):
 
 @pytest.mark.parametrize("words", ["geonode.cli --help", "stages.spectra"])
 def test_a_closed_standard_output_is_one_line_and_status_1(words):
-    done = run(f"python -m {words} >&-")
+    done = shell(f"python -m {words} >&-", cwd=ROOT)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("error: standard output: found it closed")
 
 
 def test_a_closed_stderr_changes_nothing():
-    done = run("python -m geonode.cli -v inspect data/examples/acetophenone.csv 2>&-")
+    line = "python -m geonode.cli -v inspect data/examples/acetophenone.csv 2>&-"
+    done = shell(line, cwd=ROOT)
     assert done.returncode == 0
 
 
@@ -104,7 +98,7 @@ def test_a_line_that_cannot_be_understood_is_status_2(words):
     assert call(*words).exit_code == 2
 
 
-def test_an_expected_error_is_one_red_line_and_with_verbose_says_where(extra):
+def test_an_expected_error_is_one_line_and_with_verbose_says_where(extra):
     def fail():
         raise GeonodeError("something is wrong")
 
@@ -113,8 +107,6 @@ def test_an_expected_error_is_one_red_line_and_with_verbose_says_where(extra):
         result = call(*words)
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr == "error: something is wrong\n"
-    coloured = CliRunner().invoke(cli.app, ["extra"], color=True)
-    assert coloured.stderr == "\x1b[31merror: something is wrong\x1b[0m\n"
     verbose = call("--verbose", "extra").stderr
     assert ", in fail" in verbose
     assert verbose.endswith("\nerror: something is wrong\n")

@@ -110,9 +110,6 @@ def test_arrays_of_public_functions_have_shapes():
     assert not bare
 
 
-# tests
-
-
 # the pipeline
 
 PIPELINE = parse_yaml((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,7 @@ from geonode.cli import app
 from geonode.config import Parameters
 from geonode.terminal import printable
 from stages.command import stage
-from tests.commands.calling import call
+from tests.commands.calling import call, shell
 from tests.stages.conftest import ROOT, assert_refused
 
 EVIL = "\x1b]0;owned\x07\x9b31m\u202e\x08"
@@ -30,13 +28,8 @@ def project(tmp_path, monkeypatch):
     (tmp_path / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
 
 
-def run(line, stdout=subprocess.PIPE, **variables):
-    """Result of a line of the shell, in which `python` is this one."""
-    line, path = line.replace("python", sys.executable), {"PATH": "/usr/bin:/bin"}
-    variables |= path | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        line, shell=True, env=variables, stdout=stdout, stderr=subprocess.PIPE, check=False
-    )
+ALONE = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
+"""Environment of a process that does not know of this one."""
 
 
 @pytest.mark.parametrize(
@@ -79,22 +72,23 @@ def test_no_control_character_of_a_file_or_its_name_reaches_the_terminal(
 @pytest.mark.parametrize("command", ["geonode.cli inspect a.csv", "stages.generate"])
 def test_a_full_standard_output_is_one_line(command):
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = run(f"python -m {command}", stdout=full)
-    expected = b"error: standard output: No space left on device; the result was not printed\n"
+        done = shell(f"python -m {command}", env=ALONE, stdout=full)
+    expected = "error: standard output: No space left on device; the result was not printed\n"
     assert (done.returncode, done.stderr) == (2, expected)
 
 
 @pytest.mark.usefixtures("project")
 def test_a_reader_that_leaves_is_no_error():
-    done = run("python -m geonode.cli inspect a.csv | true")
-    assert (done.stdout, done.stderr) == (b"", b"")
+    done = shell("python -m geonode.cli inspect a.csv | true", env=ALONE)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 @pytest.mark.usefixtures("project")
 def test_what_the_terminal_cannot_encode_is_replaced():
-    done = run("python -m geonode.cli inspect a.csv", PYTHONIOENCODING="cp1252")
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"?" in done.stdout
+    environment = ALONE | {"PYTHONIOENCODING": "cp1252"}
+    done = shell("python -m geonode.cli inspect a.csv", env=environment, encoding="cp1252")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "?" in done.stdout
 
 
 LONG = 300 * "a"
@@ -129,7 +123,9 @@ def failing(fail, *options):
 @pytest.mark.parametrize("wish", ["", "1"])
 def test_an_error_is_red_unless_no_colour_is_wanted(wish):
     done = CliRunner().invoke(app, ["inspect", "absent.csv"], env={"NO_COLOR": wish}, color=True)
-    assert done.stderr.startswith("error: " if wish else "\x1b[31merror: ")
+    start, end = ("error: ", "\n") if wish else ("\x1b[31merror: ", "\x1b[0m\n")
+    assert done.stderr.startswith(start)
+    assert done.stderr.endswith(end)
 
 
 MEMORY = "lower memory_mb in the parameter file, close other programs, or raise `ulimit -v`"

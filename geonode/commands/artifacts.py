@@ -1,6 +1,5 @@
 """Command `geonode verify`: artifacts of the pipeline and their state."""
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,7 @@ from geonode.progress import bar
 from geonode.terminal import aligned, tell
 
 if TYPE_CHECKING:
-    from geonode.storage.verified import Verified
+    from geonode.storage.artifact import ArrayEntry
 
 Folder = Annotated[Path, typer.Argument(help="Folder of artifacts.")]
 
@@ -50,7 +49,11 @@ def verify(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
         echo_json({"artifacts": listed, "problems": wrong, "store": of_store})
     else:
         for one in found:
-            tell("\n".join(_described(one)))
+            tell(f"{one.path}: {decimal(one.bytes_on_disk)}")
+            for problem in one.problems:
+                tell(f"  {problem}")
+            for line in aligned([_cells(array) for array in one.arrays]):
+                tell(line)
         sizes = f"{decimal(sum(models.values()))} of at most {decimal(LARGEST_BYTES)}"
         tell(f"{store.folder or 'no store'}: {len(models)} learned models, {sizes}")
     if problems:
@@ -60,19 +63,7 @@ def verify(folder: Folder = Path("data"), as_json: AsJson = False) -> None:
         tell(f"all {len(found)} artifacts are intact and belong together")
 
 
-def _described(one: "Verified") -> Iterator[str]:
-    """Lines about an artifact: its size, its problems and its arrays."""
-    yield f"{one.path}: {decimal(one.bytes_on_disk)}"
-    yield from (f"  {problem}" for problem in one.problems)
-    rows = [
-        (
-            f"  {array.name}",
-            array.dtype,
-            " ".join(map(str, array.shape)),
-            " ".join(array.dims),
-            array.units,
-            array.long_name,
-        )
-        for array in one.arrays
-    ]
-    yield from aligned(rows)
+def _cells(array: "ArrayEntry") -> tuple[str, ...]:
+    """Cells of the line about an array."""
+    shape, dims = " ".join(map(str, array.shape)), " ".join(array.dims)
+    return f"  {array.name}", array.dtype, shape, dims, array.units, array.long_name

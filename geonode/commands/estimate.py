@@ -202,16 +202,14 @@ def estimate(
         how = _engine(workers, scheduler), batch_size, cache_dtype or "float64", device
         _write_maps(found, by, image, out, user, *how)
         _tell_verdict(found)
-        if not (accept or found.model.is_usable):
-            raise typer.Exit(1)
-        return
-    choices = Choices(sheet, concentrations, replicates, target)
-    checks = control or [], validation, standards, choices
-    routine = Routine.read(found.series, files, *checks, dilution=dilution, align=align)
-    _require_history(history, routine, path, overwrite=overwrite)
-    for one in files_of(out).values() if out is not None else ():
-        require(one, ".csv", ".xlsx", never=(path, *routine.files, *filter(None, [history])))
-    _estimate_tables(found, by, routine, out, user, history, as_json)
+    else:
+        choices = Choices(sheet, concentrations, replicates, target)
+        checks = control or [], validation, standards, choices
+        routine = Routine.read(found.series, files, *checks, dilution=dilution, align=align)
+        _require_history(history, routine, path, overwrite=overwrite)
+        for one in files_of(out).values() if out is not None else ():
+            require(one, ".csv", ".xlsx", never=(path, *routine.files, *filter(None, [history])))
+        _estimate_tables(found, by, routine, out, user, history, as_json)
     if not (accept or found.model.is_usable):
         raise typer.Exit(1)
 
@@ -280,7 +278,6 @@ def _estimate_tables(
 
 
 def _engine(workers: int | None, scheduler: str | None) -> EngineParameters:
-    """Parameters of the engine that computes maps."""
     if workers is not None and scheduler is not None:
         expected = "one of --workers and --scheduler; a cluster has its workers"
         raise ParameterError("options", "--workers", workers, expected)

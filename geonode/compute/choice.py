@@ -23,7 +23,7 @@ AMD = Path("/dev/kfd")
 
 
 def choose(device: str, precision: PrecisionParameters) -> dict[str, str]:
-    """Description of a device and its formats, for `Device.from_description`.
+    """Description of a device and its formats, of which `resolve` makes a `Device`.
 
     Args:
         device: a device, or `auto` for the first of cuda, mps, cpu that is present.
@@ -33,7 +33,12 @@ def choose(device: str, precision: PrecisionParameters) -> dict[str, str]:
         DeviceError: the device is absent, or does not have a format that is requested.
     """
     kind = next(k for k in ("cuda", "mps", "cpu") if _is_present(k)) if device == "auto" else device
-    require(kind)
+    if not _is_present(kind):
+        present = [k for k in get_args(DeviceKind) if _is_present(k)]
+        raise DeviceError(
+            f"device {kind!r} is absent on this machine, which has {', '.join(present)}; "
+            "set device to one of these, or to auto"
+        )
     training, geometry = precision.training, precision.geometry
     if geometry == "auto":
         geometry = "float32" if kind == "mps" else "float64"
@@ -45,20 +50,6 @@ def choose(device: str, precision: PrecisionParameters) -> dict[str, str]:
         raise DeviceError(f"device {kind} has no tf32: set precision.training to float32")
     name = (first_card() if kind == "cuda" else None) or processor()
     return {"device": kind, "name": name, "training": training, "geometry": geometry}
-
-
-def require(kind: str) -> None:
-    """Check that a device is present.
-
-    Raises:
-        DeviceError: it is absent.
-    """
-    if not _is_present(kind):
-        present = [k for k in get_args(DeviceKind) if _is_present(k)]
-        raise DeviceError(
-            f"device {kind!r} is absent on this machine, which has {', '.join(present)}; "
-            "set device to one of these, or to auto"
-        )
 
 
 def _is_present(kind: str) -> bool:

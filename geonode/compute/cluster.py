@@ -49,20 +49,13 @@ NO_PAGES: dict[str, list[str]] = {
 }
 """No pages on the HTTP port of Dask, which does not check certificates."""
 
-PACKAGES = ("numpy", "torch", "zarr")  # whose versions affect the bytes of a result
 
-
-def versions_here() -> dict[str, str]:
-    """Versions that affect the bytes of a result: Python, packages, and the code of this one."""
-    return {
-        "Python": platform.python_version(),
-        **{name: version(name) for name in PACKAGES},
-        "geonode": f"of checksum {code_digest()[:8]}",
-    }
-
-
-VERSIONS = versions_here()
-"""Versions of this process at import time, as the code may change on the disk later."""
+VERSIONS = {
+    "Python": platform.python_version(),
+    **{name: version(name) for name in ("numpy", "torch", "zarr")},
+    "geonode": f"of checksum {code_digest()[:8]}",
+}
+"""What affects the bytes of a result, at import time, as the code may change on the disk later."""
 
 
 class Session(NamedTuple):
@@ -101,15 +94,14 @@ class Cluster(Engine):
     Args:
         client: client of the cluster.
         scratch: folder for shared arrays, on a disk that all processes share.
-        versions: versions that workers must have.
-        own: the cluster, if it is one of this process, whose workers end when it is interrupted.
+        own: the cluster, if it is one of this process, whose workers end when it is interrupted;
+            None: workers are looked at for versions.
     """
 
-    def __init__(
-        self, client: Client, scratch: Path, versions: dict[str, str], own: LocalCluster | None
-    ) -> None:
+    def __init__(self, client: Client, scratch: Path, own: LocalCluster | None) -> None:
         super().__init__(scratch)
-        self._client, self._versions, self._own = client, versions, own
+        self._client, self._own = client, own
+        self._versions = {} if own else VERSIONS
         self._mark = scratch / "mark"
         self._mark.touch()
 
@@ -151,7 +143,6 @@ class Cluster(Engine):
 
 
 def _result(future: Future, where: str) -> Any:
-    """Result of a tile."""
     try:
         return future.result()
     except CancelledError as error:
@@ -180,7 +171,7 @@ def open_cluster(address: str | None, workers: int, scratch: Path) -> Iterator[C
     with scratch_folder(scratch) as folder:
         if address is not None:
             with _client_of(address) as client:
-                yield Cluster(client, folder, VERSIONS, None)
+                yield Cluster(client, folder, None)
             return
         with (
             TemporaryDirectory(prefix="geonode-") as private,
@@ -199,11 +190,10 @@ def open_cluster(address: str | None, workers: int, scratch: Path) -> Iterator[C
             ) as cluster,
             Client(cluster, set_as_default=False) as client,
         ):
-            yield Cluster(client, folder, {}, cluster)
+            yield Cluster(client, folder, cluster)
 
 
 def _client_of(address: str) -> Client:
-    """Client of a running cluster."""
     try:
         # The client itself would wait forever for a listener that is no scheduler.
         asyncio.run(asyncio.wait_for(_require_scheduler(address), ANSWER_SECONDS))
@@ -226,11 +216,7 @@ def _client_of(address: str) -> Client:
 
 
 async def _require_scheduler(address: str) -> None:
-    """Wait until a scheduler identifies itself.
-
-    Raises:
-        Exception: something else answers.
-    """
+    """Wait until a scheduler identifies itself; an error where something else answers."""
     certificates = Security().get_connection_args("client")
     comm = await connect(address, timeout=ANSWER_SECONDS, **certificates)
     try:

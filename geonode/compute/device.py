@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from geonode.compute.choice import DeviceKind, choose, require
+from geonode.compute.choice import DeviceKind, choose
 from geonode.compute.profile import profile_of
 from geonode.config import PrecisionParameters
 from geonode.errors import ArtifactError, DeviceError
@@ -73,7 +73,7 @@ class Device:
             torch.mps.synchronize()
 
     def describe(self) -> dict[str, Any]:
-        """Document for `Device.from_description`, as `choose` returns it."""
+        """Description of the device and its formats, as `choose` returns it."""
         return {
             "device": self.kind,
             "name": self.name,
@@ -81,37 +81,8 @@ class Device:
             "geometry": str(self.geometry).removeprefix("torch."),
         }
 
-    @classmethod
-    def from_description(
-        cls, description: dict[str, Any], memory_mb: int | None = None
-    ) -> "Device":
-        """Inverse of `describe`.
-
-        `memory_mb` is that of `Device`.
-
-        Raises:
-            DeviceError: the device is absent (the document is from another machine), or torch does
-                not start it.
-        """
-        kind, training = description["device"], description["training"]
-        require(kind)
-        if kind == "cuda" and not torch.cuda.is_available():
-            raise DeviceError(
-                f"device 'cuda': found {description['name']}, which torch {torch.__version__} does "
-                "not start; install its driver or torch anew, or set device to cpu"
-            )
-        rounded = training in get_args(Rounding)
-        return cls(
-            kind,
-            description["name"],
-            torch.float32 if rounded else getattr(torch, training),
-            getattr(torch, description["geometry"]),
-            cast(Rounding, training) if rounded else None,
-            memory_mb,
-        )
-
-    @classmethod
-    def read(cls, path: Path, memory_mb: int | None = None) -> "Device":
+    @staticmethod
+    def read(path: Path, memory_mb: int | None = None) -> "Device":
         """Device that was chosen by the stage `probe`.
 
         `memory_mb` is that of `Device`.
@@ -124,11 +95,10 @@ class Device:
         try:
             with device_starts():
                 formats = {name: found[name] for name in ("training", "geometry")}
-                chosen = choose(found["device"], PrecisionParameters(**formats))
-                device = cls.from_description(chosen | {"name": str(found["name"])}, memory_mb)
+                device = resolve(found["device"], PrecisionParameters(**formats), memory_mb)
                 torch.empty(1, device=device.place)
                 device.synchronise()
-            return device
+            return replace(device, name=str(found["name"]))
         except (KeyError, ValueError) as error:
             reason = " ".join(f"{error!r:.80}".split())
             raise ArtifactError(
@@ -136,19 +106,30 @@ class Device:
             ) from error
 
 
-def resolve(
-    device: Literal["auto", "cpu", "cuda", "mps"],
-    precision: PrecisionParameters,
-    memory_mb: int | None = None,
-) -> Device:
+def resolve(device: str, precision: PrecisionParameters, memory_mb: int | None = None) -> Device:
     """Choose the device and its formats.
 
     Arguments are those of `choose`; for `memory_mb` see `Device`.
 
     Raises:
-        DeviceError: as `choose`.
+        DeviceError: as `choose`, or torch does not start the device.
     """
-    return Device.from_description(choose(device, precision), memory_mb)
+    chosen = choose(device, precision)
+    kind, name, training = chosen["device"], chosen["name"], chosen["training"]
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise DeviceError(
+            f"device 'cuda': found {name}, which torch {torch.__version__} does not start; install "
+            "its driver or torch anew, or set device to cpu"
+        )
+    rounded = training in get_args(Rounding)
+    return Device(
+        cast(DeviceKind, kind),
+        name,
+        torch.float32 if rounded else getattr(torch, training),
+        getattr(torch, chosen["geometry"]),
+        cast(Rounding, training) if rounded else None,
+        memory_mb,
+    )
 
 
 def on_device(

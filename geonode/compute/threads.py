@@ -62,13 +62,10 @@ def in_threads(
     called after every one.
     """
     cores, found = min(MOST_THREADS, usable_cores()), list[Result]()
-    if cores == 1 or hasattr(_HERE, "inside"):  # handing an item to a thread takes time
-        for item in items:
-            found.append(work(item))
-            report(1)
-        return found
-    with ThreadPoolExecutor(cores, "geonode", take_one_thread) as threads:
-        for result in threads.map(work, items):
+    alone = cores == 1 or hasattr(_HERE, "inside")  # handing an item to a thread takes time
+    threads = None if alone else ThreadPoolExecutor(cores, "geonode", take_one_thread)
+    with threads or nullcontext():
+        for result in threads.map(work, items) if threads else map(work, items):
             found.append(result)
             report(1)
     return found

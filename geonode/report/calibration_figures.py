@@ -372,15 +372,10 @@ def design(file: CalibrationFile[SeveralSubstances], first: int, second: int) ->
     x, y = _pair_axes(file.model, first, second)
     names, colours = file.series.named, {"samples": INK}
     tables = {"samples": _pair_amounts(file.model, first, second)}
-    if fitting := [
-        estimate for _, of_file in file.unknowns for estimate in of_file if estimate.fits
-    ][:MOST_MARKS]:
-        x_of, y_of = ([estimate.numbers[at][0] for estimate in fitting] for at in (first, second))
-        tables["unknowns"] = {
-            "sample": [estimate.name for estimate in fitting],
-            "x": x_of,
-            "y": y_of,
-        }
+    estimates = [one for _, of_file in file.unknowns for one in of_file if one.fits][:MOST_MARKS]
+    if estimates:
+        x_of, y_of = ([one.numbers[at][0] for one in estimates] for at in (first, second))
+        tables["unknowns"] = {"sample": [one.name for one in estimates], "x": x_of, "y": y_of}
         colours["unknowns"] = MODEL
     part = keyed(colours)
     ends, hull = (alt.X2("x2"), alt.Y2("y2")), _hull(file.series.amounts[:, [first, second]])

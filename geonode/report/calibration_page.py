@@ -92,7 +92,6 @@ def _unknown(tables: dict[str, Table], saved: Path) -> Section:
 
 
 def _of_one(model: OneSubstance, tables: dict[str, Table], saved: Path) -> list[Section]:
-    """Sections on one substance."""
     left_out: list[Part] = [
         figures.residuals(model),
         tables["calibration"],
@@ -150,12 +149,10 @@ def _precise(model: OneSubstance) -> list[Part]:
 def _left_out_figure(model: OneSubstance) -> Figure:
     """Estimates of left-out levels by geonode, and by the method used."""
     calibration, levels = model.calibration, model.series.concentrations
-    named = {
-        key: f"{NAMES[key]}, {percent(calibration.level)}% interval"
-        for key in reversed(with_geonode(calibration))
-    }
+    interval = f"{percent(calibration.level)}% interval"
     estimates = {
-        name: (calibration.left_out[key], calibration.sets[key]) for key, name in named.items()
+        f"{NAMES[key]}, {interval}": (calibration.left_out[key], calibration.sets[key])
+        for key in reversed(with_geonode(calibration))
     }
     amount = labelled("concentration", model.series.unit)
     return figures.left_out("true", amount, levels, estimates, 60)
@@ -239,7 +236,6 @@ def _of_several(
     tables: dict[str, Table],
     saved: Path,
 ) -> list[Section]:
-    """Sections on several substances."""
     text = (
         "Signal that the response surface expects, with the other substances at their mean "
         "amounts; points are samples, which may have other amounts of them."

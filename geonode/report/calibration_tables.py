@@ -71,33 +71,22 @@ def coverage_text(contained: Bool[np.ndarray, "level"]) -> str:
 
 
 def _summary_table(file: CalibrationFile[Any]) -> Table:
-    series = file.series
+    series, model = file.series, file.model
     low, high = series.axis[[0, -1]].tolist()
-    facts = _about_levels(file) if series.is_of_one else _about_samples(file.model)
     axis = f"{low:.10g} to {high:.10g} {series.labels['axis_unit']}".removesuffix(" 1")
-    about: dict[str, Cell] = {"verdict": file.model.sentence, "file": file.source, **facts}
+    about: dict[str, Cell] = {"verdict": model.sentence, "file": file.source}
+    if series.is_of_one:
+        levels = series.concentrations.tolist()
+        about |= {"unknowns by": file.method, "levels": len(levels)}
+        about |= {"lowest level": levels[0], "highest level": levels[-1]}
+        about["unit of concentrations"] = file.unit.removeprefix("1")
+    else:
+        about["samples"] = len(series.samples)
+        about["compositions"] = int(model.calibration.design.compositions)
+        about["substances"] = listed(series.named)
     about |= {"wavelengths": len(series.axis), "axis": axis}
     about["made by"] = f"geonode {__version__} calibrate"
     return Table.of_facts("summary", about.items())
-
-
-def _about_levels(file: CalibrationFile[OneSubstance]) -> dict[str, Cell]:
-    levels, unit = file.series.concentrations, file.unit
-    return {
-        "unknowns by": file.method,
-        "levels": len(levels),
-        "lowest level": float(levels[0]),
-        "highest level": float(levels[-1]),
-        "unit of concentrations": unit.removeprefix("1"),
-    }
-
-
-def _about_samples(model: SeveralSubstances) -> dict[str, Cell]:
-    return {
-        "samples": len(model.series.samples),
-        "compositions": int(model.calibration.design.compositions),
-        "substances": listed(model.series.named),
-    }
 
 
 def _left_out_levels(model: OneSubstance) -> Table:
@@ -197,7 +186,6 @@ def _precision(model: OneSubstance) -> Table:
 
 
 def _influences(model: OneSubstance) -> Table:
-    """Leverage and Q of every level."""
     diagnostics, levels = model.diagnostics, model.series.concentrations
     columns = [
         Column("level", levels, model.series.unit),
@@ -225,7 +213,6 @@ def _errors_by_components(model: OneSubstance) -> Table:
 
 
 def _regression_vector(model: OneSubstance) -> Table:
-    """Regression vector with the mean spectrum."""
     series, diagnostics = model.series, model.diagnostics
     columns = [
         Column(series.axis_label, series.axis),

@@ -166,7 +166,6 @@ def _maps(artifact: Artifact, series: Series, chart: Chart) -> pd.DataFrame:
 
 
 def _mean_over(artifact: Artifact, name: str, members: int, kept: Any) -> np.ndarray:
-    """Mean over the members of a part of an array."""
     parts = [artifact[name][member][kept] for member in range(members)]
     return np.mean(parts, axis=0, dtype=float)
 

@@ -7,7 +7,6 @@ from typing import Any
 import altair as alt
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
 
 from geonode.report.data import FLAT, Report
 from geonode.report.kit import (
@@ -25,7 +24,6 @@ from geonode.report.kit import (
     level_colours,
     marks,
     rows,
-    wrapped,
     x_axis,
     y_axis,
     zoom,
@@ -99,35 +97,25 @@ def _level_choice(
     return choice(name, label, options, names[start])
 
 
-def _around_zero(values: Float[np.ndarray, "..."], title: str) -> alt.Fill:
-    """Colours of a map, centred at zero: too low is blue and too high is red."""
-    limit = float(np.percentile(np.abs(values), CLIPPED)) or 1.0
-    scale = alt.Scale(scheme="redblue", reverse=True, domain=[-limit, limit], clamp=True)
-    bar = alt.Legend(title=wrapped(title), gradientLength=220)
-    return alt.Fill("value", type="quantitative").scale(scale).legend(bar)
-
-
 def map_figures(report: Report) -> list[Figure]:
     """Metric and Christoffel symbol by concentration and wavelength."""
     label = labelled("concentration", report.series.unit)
     low = concentration(alt.Y, "low", label, report.series.concentrations)
     cells = x_axis("left", report.series.axis_label), alt.X2("right"), low, alt.Y2("high")
-    bar = alt.Legend(title="metric g", gradientLength=220)
     logarithmic = alt.Scale(type="log", scheme="cividis")
-    metric = alt.Fill("value", type="quantitative").scale(logarithmic).legend(bar)
-    symbol = _around_zero(report.maps["christoffel"].to_numpy(), "Christoffel symbol G")
-    places = report.maps[["left", "right", "low", "high"]]
-    return [
-        Figure(
-            name,
-            f"map of {what} by concentration and wavelength",
-            marks("rect", *cells, colour, table=places.assign(value=report.maps[name])),
-        )
-        for name, what, colour in (
-            ("metric", "the metric g", metric),
-            ("christoffel", "the Christoffel symbol G", symbol),
-        )
-    ]
+    limit = float(np.percentile(report.maps["christoffel"].abs(), CLIPPED)) or 1.0
+    signed = alt.Scale(scheme="redblue", reverse=True, domain=[-limit, limit], clamp=True)
+    figures = []
+    for name, title, scale in (
+        ("metric", "metric g", logarithmic),
+        ("christoffel", "Christoffel symbol G", signed),
+    ):
+        bar = alt.Legend(title=title, gradientLength=220)
+        colour = alt.Fill("value", type="quantitative").scale(scale).legend(bar)
+        table = report.maps[["left", "right", "low", "high"]].assign(value=report.maps[name])
+        what = f"map of the {title} by concentration and wavelength"
+        figures.append(Figure(name, what, marks("rect", *cells, colour, table=table)))
+    return figures
 
 
 def paths_figure(report: Report, paths: pd.DataFrame) -> Figure:

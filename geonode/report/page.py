@@ -14,7 +14,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from geonode.report.kit import Figure, compressed, library
 from geonode.storage.table import SHOWN, Cell, Column, Table, cell_text
-from geonode.wording import quantity
+from geonode.wording import number
 
 LONGEST_TABLE = 500
 """Largest number of rows of a table; workbook and CSV files have all."""
@@ -145,6 +145,4 @@ def _text_of(value: Cell, column: Column) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     digits = min(column.digits or SHOWN, SHOWN)
-    return (
-        quantity(value, "1", digits) if isinstance(value, int | float) else cell_text(value, digits)
-    )
+    return number(value, digits) if isinstance(value, int | float) else cell_text(value, digits)

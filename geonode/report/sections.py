@@ -152,11 +152,8 @@ def _folds(report: Report) -> list[Part]:
 
 
 def _scores_of_methods(report: Report) -> list[Part]:
-    scores, unit, baselines = (
-        report.scores,
-        report.series.labels["signal_unit"],
-        report.scores["baselines"],
-    )
+    scores, unit = report.scores, report.series.labels["signal_unit"]
+    baselines = scores["baselines"]
     methods = [("geonode", scores), *baselines.items()]
     if scores.get("published_method"):
         methods.append(("published method: perceptrons on paths", scores["published_method"]))

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from geonode.errors import ArtifactError, CorruptArtifactError
-from geonode.storage.seal import UNSEALED, file_checksum, is_sealed, readable, well_formed
+from geonode.storage.seal import UNSEALED, file_checksum, readable, seal, well_formed
 
 JSON = dict[str, Any] | list[Any] | str | int | float | bool | None
 
@@ -201,7 +201,7 @@ def read_attributes(path: Path) -> dict[str, Any]:
         if not root.is_file():
             raise CorruptArtifactError(path, f"{ROOT} is missing")
         content = root.read_bytes()
-    if not is_sealed(content, SEAL_AT):
+    if seal(content, SEAL_AT) != content:
         raise CorruptArtifactError(path, f"{ROOT} fails its checksum")
     with well_formed(path, f"{ROOT} is sealed but is not of an artifact"):
         attributes: dict[str, Any] = json.loads(content)["attributes"]

@@ -65,11 +65,13 @@ def device_starts() -> Iterator[None]:
 def recorded(path: Path) -> Iterator[None]:
     """Write the record of this process after the body; none if the body fails."""
     yield
-    peak = resident_memory().peak
+    _, peak = resident_memory()
+    torch: Any = sys.modules.get("torch")
+    on_device = torch is not None and torch.cuda.is_initialized()
     record = Record(
         seconds=_seconds(),
         peak_mb=None if peak is None else peak / 1e6,
-        device_peak_mb=_device_peak_mb(),
+        device_peak_mb=torch.cuda.max_memory_allocated() / 1e6 if on_device else None,
         machine=processor_and_versions(),
         **_STARTS,
     )
@@ -84,10 +86,3 @@ def _seconds() -> float:
         return time.clock_gettime(time.CLOCK_BOOTTIME) - started
     except OSError:
         return time.perf_counter() - _IMPORTED
-
-
-def _device_peak_mb() -> float | None:
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        return None
-    return float(torch.cuda.max_memory_allocated()) / 1e6

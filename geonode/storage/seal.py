@@ -91,7 +91,7 @@ def file_checksum(path: Path) -> str:
 
 
 def seal(content: bytes, at: int) -> bytes:
-    """Put the checksum of `content` into it.
+    """Put the checksum of `content` into it; what is sealed already stays as it is.
 
     Args:
         content: the bytes to seal; the eight bytes of the seal may be anything.
@@ -100,11 +100,6 @@ def seal(content: bytes, at: int) -> bytes:
     head, tail = content[:at], content[at:][len(UNSEALED) :]
     crc = zlib.crc32(head + UNSEALED.encode() + tail)
     return head + f"{crc:08x}".encode() + tail
-
-
-def is_sealed(content: bytes, at: int) -> bool:
-    """True if `content` is, byte for byte, what `seal` returned for the same offset."""
-    return seal(content, at) == content
 
 
 def read_sealed(path: Path, at: int) -> bytes:
@@ -117,7 +112,7 @@ def read_sealed(path: Path, at: int) -> bytes:
     """
     with readable(path):
         content = require_file(path).read_bytes()
-    if not is_sealed(content, at):
+    if seal(content, at) != content:
         raise CorruptArtifactError(path, "the file fails its checksum")
     return content
 

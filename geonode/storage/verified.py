@@ -82,19 +82,15 @@ def _read(path: Path) -> tuple[tuple[ArrayEntry, ...], list[ArtifactError]]:
     """Arrays of an artifact after checking every byte of it, or all that is wrong with it."""
     try:
         read_seal(path)
-        if path.suffix == ".safetensors":
-            return _tensors(path), []
-        return tuple(open_artifact(path).arrays.values()), []
+        if path.suffix == ".zarr":
+            return tuple(open_artifact(path).arrays.values()), []
+        from geonode.storage.weights import read_weights  # noqa: PLC0415 - imports torch
+
+        return tuple(
+            ArrayEntry(name, str(tensor.dtype).removeprefix("torch."), (*tensor.shape,), (), "", "")
+            for name, tensor in sorted(read_weights(path)[0].items())
+        ), []
     except CorruptArtifactError as error:
         return (), [*(damages(path) if path.suffix == ".zarr" else ())] or [error]
     except ArtifactError as error:
         return (), [error]
-
-
-def _tensors(path: Path) -> tuple[ArrayEntry, ...]:
-    from geonode.storage.weights import read_weights  # noqa: PLC0415 - imports torch
-
-    return tuple(
-        ArrayEntry(name, str(tensor.dtype).removeprefix("torch."), (*tensor.shape,), (), "", "")
-        for name, tensor in sorted(read_weights(path)[0].items())
-    )

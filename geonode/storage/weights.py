@@ -40,16 +40,13 @@ def write_weights(
                 f"{path}: tensor {name!r}: contains NaN or infinity, expected finite numbers; "
                 "look for the step that produced it"
             )
-    # Copies, because safetensors refuses tensors that share memory.
-    encoded = safetensors.torch.save(
-        {
-            name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
-            for name, tensor in tensors.items()
-        }
-    )
+    copies = {  # because safetensors refuses tensors that share memory
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, tensor in tensors.items()
+    }
     # safetensors writes metadata in random order, so the header is written here: the checksum comes
     # first, which fixes its place, and spaces align the data to 8 bytes as the format recommends.
-    header, data = split_weights(encoded)
+    header, data = split_weights(safetensors.torch.save(copies))
     text = json.dumps(
         {"__metadata__": {"checksum": UNSEALED, **metadata}, **header}, separators=(",", ":")
     )

@@ -91,11 +91,8 @@ def _shape_and_size(file: Path, most_chunks: int) -> tuple[tuple[int, ...], int]
         return (), 0
     if found.get("storage_transformers"):
         raise ArtifactError("found storage transformers, expected none")
-    names = list(
-        _codecs(
-            found["codecs"] if version == 3 else [found["compressor"], *(found["filters"] or ())]
-        )
-    )
+    listed = found["codecs"] if version == 3 else [found["compressor"], *(found["filters"] or ())]
+    names = [*_codecs(listed)]
     if unsafe := [name for name in names if str(name).removeprefix("numcodecs.") not in CODECS]:
         raise ArtifactError(
             f"found codec {str(unsafe[0])[:40]!r}, expected one of {', '.join(sorted(CODECS))}: "

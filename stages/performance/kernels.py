@@ -30,7 +30,6 @@ MOST_ROWS = 60_000
 MOST_TIMED = 6
 """Decoders that are trained together, at most."""
 
-
 STATIONS = {"cpu": 30, "cuda": 100, "mps": 30}
 """Number of concentrations between which geodesics are timed. On a CPU the result then has 25 MB;
 for a larger one, new memory from the system takes longer than the computation."""

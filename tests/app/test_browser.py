@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from tests.browser import CHROMIUM, Browser
+from tests.browser import CHROMIUM
 from tests.calibration import beer
 
 pytestmark = [
@@ -15,13 +15,6 @@ pytestmark = [
 ]
 
 TEXT = "document.body.innerText"
-
-
-@pytest.fixture
-def browser(tmp_path):
-    found = Browser(tmp_path / "profile")
-    yield found
-    found.end()
 
 
 def test_a_chemist_calibrates_and_estimates_two_files_at_once(served, browser, tmp_path):

@@ -1,6 +1,8 @@
 """Calls of the command line, and its files."""
 
 import csv
+import subprocess
+import sys
 
 from typer.testing import CliRunner
 
@@ -13,6 +15,19 @@ def call(*words, status=None):
     result = CliRunner().invoke(app, [str(word) for word in words])
     assert status in (None, result.exit_code), result.output
     return result
+
+
+def shell(line, **how):
+    """Result of a line of the shell, in which `python` is this one."""
+    line = line.replace("python", sys.executable)
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.run(line, check=False, shell=True, **piped | how)
+
+
+def estimate(made, *words, status=None):
+    """Result of `geonode estimate` by the calibration in a folder `made`."""
+    by = ("--calibration", made / "made/calibration.safetensors")
+    return call("estimate", *words, *by, status=status)
 
 
 def rows(path):

@@ -8,7 +8,7 @@ import pytest
 from openpyxl import load_workbook
 
 from geonode.wording import quantity
-from tests.commands.calling import call
+from tests.commands.calling import call, estimate
 from tests.mixtures import beer
 from tests.mixtures.beer import KNOWN, NM, UNKNOWN, frame, table
 
@@ -33,11 +33,6 @@ def made(tmp_path_factory):
     assert done.exit_code == 0, done.output
     (folder / "said.txt").write_text(done.stdout)
     return folder
-
-
-def estimate(made, *words, status=None):
-    by = ("--calibration", made / "made/calibration.safetensors")
-    return call("estimate", *words, *by, status=status)
 
 
 def test_unknowns_are_estimated_together_with_their_intervals(made):

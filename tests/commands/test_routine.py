@@ -15,7 +15,7 @@ from scipy.stats import t as student
 from geonode.calibration import saved
 from geonode.reading.files import FORMATS
 from tests.calibration import beer
-from tests.commands.calling import call, records, rows, write
+from tests.commands.calling import call, estimate, records, rows, write
 from tests.stages.conftest import assert_refused
 
 SAMPLES = dict(zip("abc", beer.spectra_at([1.5, 4.0, 7.0]), strict=True))
@@ -43,11 +43,6 @@ def week(tmp_path_factory):
     assert "2 of 2 inside their 90% intervals" in validation
     assert verdict.startswith("Use ")
     return folder
-
-
-def estimate(week, *words, status=None):
-    by = ("--calibration", week / "made/calibration.safetensors")
-    return call("estimate", *words, *by, status=status)
 
 
 def test_the_saved_calibration_gives_the_same_digits(week, tmp_path):
@@ -136,22 +131,19 @@ def test_a_diluted_sample_has_its_amounts_before(week, tmp_path):
         np.testing.assert_allclose(found[given], expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("table", ["", "sample,dilution\nx,1\nday,10\n"])
-def test_a_spectrum_alone_has_the_name_of_its_file_too(week, tmp_path, table):
-    """A control that is named so is not diluted, and a sample is named once in a table."""
-    control, day = write(tmp_path / "QC.csv", {"x": QC}), write(tmp_path / "day.csv", {"b": QC})
+@pytest.mark.parametrize(
+    ("names", "table"), [("xb", ""), ("xb", "sample,dilution\nx,1\nday,10\n"), ("xx", "")]
+)
+def test_a_spectrum_alone_has_the_name_of_its_file_too(week, tmp_path, names, table):
+    """A control that is named so is not diluted, and a sample is named once in a table.
+
+    All spectra have one name in tables of two columns, whose header is that of the instrument.
+    """
+    files = zip(("QC", "day"), names, strict=True)
+    control, day = (write(tmp_path / f"{file}.csv", {name: QC}) for file, name in files)
     (tmp_path / "list.csv").write_text(table, encoding="utf-8")
     words = "--dilution", tmp_path / "list.csv" if table else 10, "--out", tmp_path / "out.csv"
     estimate(week, control, day, "--control", "QC=5", *words, status=0)
-    assert [row["dilution"] for row in records(tmp_path / "out.csv")] == ["1", "10"]
-
-
-def test_a_control_named_by_its_file_is_not_diluted_where_all_spectra_have_one_name(week, tmp_path):
-    """As in tables of two columns, whose header is that of the instrument."""
-    for name in ("QC", "a"):
-        write(tmp_path / f"day/{name}.csv", {"absorbance": QC})
-    words = "--control", "QC=5", "--dilution", 10, "--out", tmp_path / "out.csv"
-    estimate(week, tmp_path / "day", *words, status=0)
     assert [row["dilution"] for row in records(tmp_path / "out.csv")] == ["1", "10"]
 
 

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 
 from geonode.compute import cluster as module
-from geonode.compute.cluster import open_cluster
+from geonode.compute.cluster import VERSIONS, open_cluster
 from geonode.compute.engine import Engine
 from geonode.compute.processes import open_engine
 from geonode.config import EngineParameters
@@ -102,14 +102,13 @@ def test_begun_tiles_have_ended_when_the_client_is_interrupted(near, tmp_path):
 
 
 def test_workers_that_could_give_other_results_are_refused(near, tmp_path, monkeypatch):
-    there = module.versions_here()
     for name in ("Python", "numpy", "torch", "zarr", "geonode"):
         monkeypatch.setattr(module, "VERSIONS", {name: "0.1"})
         with (
             pytest.raises(EngineError, match=rf"worker .*found {name} .*, expected 0\.1"),
             open_cluster(near, 1, tmp_path / "shared") as engine,
         ):
-            monkeypatch.setattr(module, "VERSIONS", there)
+            monkeypatch.setattr(module, "VERSIONS", VERSIONS)
             engine.work(tiles.squares, [1], print)
 
 

@@ -109,8 +109,6 @@ class Run:
             concentration_unit=self.level_unit,
             chart=self.chart,
             kappa=self.kappa,
-            window=None,
-            missing="refuse",
         )
         chart = Chart.of(self.chart, self.kappa, levels)
         write_series(self.artifacts[0], table, chart, parameters)

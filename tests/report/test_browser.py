@@ -14,7 +14,7 @@ from geonode.calibration.calibration_file import CalibrationFile
 from geonode.report.calibration_page import calibration_page
 from geonode.report.calibration_tables import tables
 from geonode.spectra.series import Series
-from tests.browser import CHROMIUM, Browser
+from tests.browser import CHROMIUM
 from tests.calibration import beer
 from tests.mixtures import beer as mixtures
 from tests.report.run import HOSTILE, Run
@@ -71,13 +71,6 @@ for (const input of document.querySelectorAll('select, input')) {
 }
 return true;
 """
-
-
-@pytest.fixture
-def browser(tmp_path):
-    opened = Browser(tmp_path / "profile")
-    yield opened
-    opened.end()
 
 
 def look(browser, page, width=SCREEN):

@@ -7,22 +7,6 @@ from geonode.errors import ArtifactError
 from tests.report.run import SLOPE, Run
 
 
-def test_everything_of_a_run_is_read(written):
-    report = written.report()
-    assert report.names == ["0", "10", "20", "40"]
-    assert report.series.unit == "ppb"
-    assert np.allclose(report.predicted - written.signal, 0.25, atol=1e-5)
-    assert np.allclose(report.half_width, 0.5)
-    assert report.band == "90% interval"
-    assert report.metrics["device"]["device"] == "cpu"
-    density = report.posterior.groupby("level")["density"]
-    assert density.count().to_dict() == dict.fromkeys(report.names, 9)
-    assert np.allclose(report.posterior["density"], 1 / 40)
-    at = report.metric["concentration"]
-    assert np.allclose(at, np.linspace(5, 40, 8))
-    assert np.allclose(report.metric["sqrt_g"], 2 / np.sqrt(40 * at), rtol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("chart", "kappa", "levels"),
     [("log", None, (0.1, 1.0, 10.0, 1000.0)), ("asinh", 5.0, (0.0, 10.0, 20.0, 40.0))],

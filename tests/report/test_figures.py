@@ -105,6 +105,7 @@ def test_the_metric_the_symbol_and_the_posterior_metric_are_drawn(report):
     low, high = json.loads(symbol.to_json())["encoding"]["fill"]["scale"]["domain"]
     assert -low == high == pytest.approx(0.8)
     rows, mean = table(metric_figure(report)), 2 / np.sqrt(40 * np.linspace(5, 40, 8))
+    assert np.allclose(rows["concentration"], np.linspace(5, 40, 8))
     for name, share in (("low", 0.5), ("predicted", 1.0), ("high", 1.5)):
         assert np.allclose(rows[name], share * mean, rtol=1e-4)
 
@@ -114,6 +115,7 @@ def test_posterior_has_its_set_and_the_true_level(report):
     columns = ("level concentration density", "level low high", "level concentration")
     curve, sets, true = (table(figure, one) for one in columns)
     assert np.allclose(curve["density"], 0.025)
+    assert curve["level"].value_counts().to_dict() == dict.fromkeys(report.names, 9)
     inside = sets[sets["level"] == "20"]
     assert inside[["low", "high"]].to_numpy().tolist() == [[1.5, 8.5], [12.5, 18]]
     assert true["concentration"].tolist() == [0, 10, 20, 40]

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -35,14 +36,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def invoke(name: str, *options: str) -> Result:
+    """Result of a stage in the working folder."""
+    return CliRunner().invoke(import_module(f"stages.{name}").app, options)
+
+
 @pytest.fixture
 def run(project: Path) -> Callable[..., Result]:
     """Run a stage by name in the project."""
-
-    def invoke(name: str, *options: str) -> Result:
-        module = __import__(f"stages.{name}", fromlist=["app"])
-        return CliRunner().invoke(module.app, options)
-
     return invoke
 
 

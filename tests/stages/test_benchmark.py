@@ -1,54 +1,33 @@
 """What `benchmark` makes of the records of the stages, without timing anything."""
 
 import json
-from contextlib import nullcontext
+import shutil
 from dataclasses import asdict
 
-import pytest
-
-import geonode.spectra.series
-import geonode.storage.lineage
 from geonode.compute.device import resolve
-from geonode.geometry.learned import LearnedMetrics
-from geonode.parameters_file import read_parameters
+from geonode.config import PrecisionParameters
 from geonode.storage.document import write_json
 from geonode.storage.record import Record
 from stages.paths import DEVICE, METRICS, PIPELINE, RECORDS, WORK
 from stages.performance import kernels
-from tests.geometry.small_series import LEVELS, small_metrics, small_series
 
 KERNELS = {"geodesics": {"rows": 20, "per_second": 1e8}, "training": {"trained_per_second": 1e6}}
 
 
-def leave_run(project, monkeypatch, reading, lineage):
-    """Records of a whole run here, and small spectra and metrics, by the modules that read them."""
-    found = read_parameters(project / "params.yaml")
+def test_seconds_memory_and_rates_are_measured(run, monkeypatch, trained):
+    """Of the pipeline that has learned a small series, with timings that are not taken."""
+    shutil.copytree(trained / "data", "data")
     for place, name in enumerate(PIPELINE):
         record = Record(10.0 + place, 100.0 + place, None, None, 0.5, 0.25)
         write_json(RECORDS / f"{name}.json", asdict(record))
-    write_json(DEVICE, resolve("cpu", found.precision).describe())
-    series = small_series(levels=LEVELS)
-    monkeypatch.setattr(reading, "read_series", lambda path: series)
-    monkeypatch.setattr(lineage, "consistent_artifacts", lambda *_: nullcontext())
-    monkeypatch.setattr(LearnedMetrics, "read", lambda path: small_metrics(series))
-
-
-@pytest.fixture
-def measured(project, run, monkeypatch):
-    """What the stage writes after a run, with timings of a device that is not there."""
-    leave_run(project, monkeypatch, geonode.spectra.series, geonode.storage.lineage)
+    write_json(DEVICE, resolve("cpu", PrecisionParameters()).describe())
     monkeypatch.setattr(kernels.Kernels, "measure", lambda _: KERNELS)
 
-    def measure():
+    def measured():
         result = run("benchmark")
         assert result.exit_code == 0, result.output
         return json.loads((METRICS / "benchmark.json").read_text(encoding="utf-8")), result.output
 
-    return measure
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_seconds_memory_and_rates_are_measured(measured):
     found, _ = measured()
     total = sum(10.0 + place for place in range(len(PIPELINE)))
     assert (found["seconds"], found["peak_mb"]) == (total, 100.0 + len(PIPELINE) - 1)

@@ -1,7 +1,4 @@
-from pathlib import Path
-
 import pytest
-import torch
 
 from tests.stages.conftest import assert_refused
 
@@ -50,12 +47,6 @@ def test_what_is_wrong_in_an_option_or_the_file_is_named(run, options, parts):
 def test_a_stage_before_its_inputs_says_what_is_missing(name, missing, run, project):
     assert_refused(run(name), missing)
     assert not any(project.glob("data/*"))
-
-
-@pytest.mark.skipif(torch.backends.mps.is_available(), reason="it is there")
-def test_an_absent_device_is_refused(run):
-    assert_refused(run("probe", "--device", "mps"), "'mps'", "absent", "cpu")
-    assert not Path("data/device.json").exists()
 
 
 @pytest.mark.parametrize("level", ["warning", "info"])

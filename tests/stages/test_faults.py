@@ -6,11 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from geonode.storage.atomic import file_lock
 from tests.commands.calling import call
-from tests.stages.conftest import ROOT, assert_refused, small_parameters
+from tests.stages.conftest import ROOT, assert_refused, invoke, small_parameters
 from tests.storage.damage import flip
 
 PIPELINE = ["probe", "generate", "spectra", "metric", "christoffel", "geodesics", "decoders"]
@@ -35,8 +34,7 @@ def finish(folder, parameters):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name in PIPELINE:
-            module = __import__(f"stages.{name}", fromlist=["app"])
-            result = CliRunner().invoke(module.app, [])
+            result = invoke(name)
             assert result.exit_code == 0, result.output
     return folder
 

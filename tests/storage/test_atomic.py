@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,27 +83,30 @@ def test_a_file_never_replaces_a_folder_nor_a_folder_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "part"),
+    ("number", "free", "part"),
     [
-        (errno.ENOSPC, r"found 12,345 bytes free in {folder}; make room and run"),
-        (errno.EDQUOT, r"found 12,345 bytes free in {folder}; make room and run"),
-        (errno.EFBIG, r"raise `ulimit -f`"),
-        (errno.EACCES, r"make {folder} writable"),
-        (errno.EROFS, r"make {folder} writable"),
-        (errno.EIO, r"{folder}/file: cannot be written: .* Input/output error"),
+        (errno.ENOSPC, 54_321, r"found 12,345 bytes free in {folder}; make room and run"),
+        (errno.EDQUOT, 54_321, r"found 12,345 bytes free in {folder}; make room and run"),
+        (errno.ENOSPC, 0, r"found 0 bytes free in {temporary}; make room and run"),
+        (errno.EFBIG, 0, r"raise `ulimit -f`"),
+        (errno.EACCES, 0, r"make {folder} writable"),
+        (errno.EROFS, 0, r"make {folder} writable"),
+        (errno.EIO, 0, r"{folder}/file: cannot be written: .* Input/output error"),
     ],
 )
 @pytest.mark.parametrize("call", ["mkdir", "fsync"])
-def test_what_the_system_refuses_says_what_to_do(tmp_path, monkeypatch, call, number, part):
+def test_what_the_system_refuses_says_what_to_do(tmp_path, monkeypatch, call, number, free, part):
+    """Parts of a workbook are written among temporary files, and the refusal names no file."""
+
     def fail(*_, **__):
         raise OSError(number, os.strerror(number))
 
     write_file(tmp_path / "file", "old")
-    usage, more = (type("Usage", (), {"free": free}) for free in (12_345, 54_321))
-    other = Path(tempfile.gettempdir())
-    monkeypatch.setattr(shutil, "disk_usage", {tmp_path: usage, other: more}.__getitem__)
+    temporary = Path(tempfile.gettempdir())
+    sizes = {tmp_path: SimpleNamespace(free=12_345), temporary: SimpleNamespace(free=free)}
+    monkeypatch.setattr(shutil, "disk_usage", sizes.__getitem__)
     monkeypatch.setattr(atomic.Path if call == "mkdir" else os, call, fail)
-    with pytest.raises(ArtifactError, match=part.format(folder=tmp_path)):
+    with pytest.raises(ArtifactError, match=part.format(folder=tmp_path, temporary=temporary)):
         write_file(tmp_path / "file", "new")
     assert contents(tmp_path) == {"file": b"old"}
 
@@ -175,15 +179,3 @@ def test_a_folder_of_a_lower_layer_is_copied_aside(tmp_path, monkeypatch):
     write_folder(tmp_path / "folder", "new")
     assert contents(tmp_path) == {"folder/file": b"new"}
     assert seen == ["old"]
-
-
-def test_a_full_disk_of_temporary_files_is_named(tmp_path, monkeypatch):
-    """A workbook is written there in parts, and the refusal names no file."""
-    temporary = tmp_path / "temporary"
-    free = {temporary: 0, tmp_path: 50_150_920_192}
-    usage = {folder: type("Usage", (), {"free": size}) for folder, size in free.items()}
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.setattr(shutil, "disk_usage", usage.__getitem__)
-    message = f"found 0 bytes free in {temporary}; make room"
-    with pytest.raises(ArtifactError, match=message), replacing(tmp_path / "file"):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -6,10 +6,7 @@ import zarr
 
 from geonode.errors import ArtifactError
 from geonode.storage.zarr_metadata import LARGEST_METADATA, require_plain
-
-
-def chunks(*shape):
-    return {"name": "regular", "configuration": {"chunk_shape": shape}}
+from tests.bounds import chunks
 
 
 def sharded(inner, chunk=(2, 2)):

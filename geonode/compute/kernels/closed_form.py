@@ -23,7 +23,6 @@ _CONFIGS = [
     triton.Config({"block": 512}, num_warps=4),
 ]
 
-
 _LAUNCH = Lock()
 """Locked during a launch: the tuner of triton keeps the arguments of a call in itself."""
 
