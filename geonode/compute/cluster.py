@@ -101,7 +101,7 @@ class Cluster(Engine):
     def __init__(self, client: Client, scratch: Path, own: LocalCluster | None) -> None:
         super().__init__(scratch)
         self._client, self._own = client, own
-        self._versions = {} if own else VERSIONS
+        self._versions = VERSIONS if own is None else {}
         self._mark = scratch / "mark"
         self._mark.touch()
 
