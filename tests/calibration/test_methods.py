@@ -98,9 +98,6 @@ def test_the_wavelength_is_chosen_as_by_trying_each(levels):
     np.testing.assert_allclose(found.estimates(unknown), expected, rtol=1e-9)
 
 
-# what is left out
-
-
 @every_calibration
 def test_nothing_of_a_level_reaches_its_estimate_but_its_spectrum(name, measured):
     """With a single scan of the true level, the number of components and the wavelength differ."""
@@ -143,9 +140,6 @@ def test_rounding_decides_no_fold_of_mirrored_samples():
     for _ in range(5):
         rounded = spectra * (1 + 1e-14 * random.normal(size=spectra.shape))
         np.testing.assert_array_equal(folds_of(levels, np.arange(24), rounded), folds)
-
-
-# leverages, lines and the quadratic
 
 
 def test_leverages_are_those_of_least_squares():
@@ -202,9 +196,6 @@ def test_a_quadratic_is_read_on_the_branch_of_the_levels(bend):
     np.testing.assert_allclose(found.estimates(np.array([[none]])), turn)
 
 
-# spectra that say nothing
-
-
 @of_components
 @pytest.mark.parametrize("offset", [0.3, 1e5 / 7])
 @pytest.mark.parametrize("count", [4, 8])
@@ -234,9 +225,6 @@ def test_spectra_that_say_nothing_estimate_the_mean_level(name):
     bends = np.array([4.0, 1.0, 0.0, 1.0, 4.0])
     estimates = fit(name, levels, np.outer(bends, BAND)).estimates(unknown)
     np.testing.assert_allclose(estimates, 20.0, atol=1e-9)
-
-
-# scores
 
 
 def test_scores_by_hand():

@@ -114,9 +114,6 @@ def test_arrays_of_another_shape_are_refused(request, kind):
             made.estimate(wrong)
 
 
-# controls, validation, standards
-
-
 @pytest.mark.parametrize(
     ("known", "fits", "passed"),
     [(8.5, True, True), (11.5, True, True), (8.4, True, False), (10.0, False, False)],
@@ -245,9 +242,6 @@ def test_spectra_are_made_those_of_the_first_instrument(calibration, tmp_path):
         spectra = Spectra(["a"], beer.AXIS, "wavelength", "nm", unknown[None], np.empty(0))
         (one,) = file.estimated(tmp_path, spectra)
         assert one.numbers[0] == pytest.approx((amounts[0], *ends[0]))
-
-
-# files
 
 
 def test_files_patterns_and_folders_of_tables_are_found(tmp_path, monkeypatch):
