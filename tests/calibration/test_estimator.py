@@ -24,9 +24,7 @@ X = np.concatenate(SCANS)
 Y = np.repeat(beer.LEVELS, 2)
 KNOWN = mixtures.amounts(16, 2)
 SIGNAL = mixtures.spectra(KNOWN, noise=5e-3)
-OF_ONE_SUBSTANCE = [
-    *({"method": "pls"}, {"offset": True}, {"scale": True}, {"groups": np.arange(16)})
-]
+OF_ONE_SUBSTANCE = {"method": "pls"}, {"offset": True}, {"scale": True}, {"groups": np.arange(16)}
 
 
 @pytest.fixture(scope="module")

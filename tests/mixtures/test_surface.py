@@ -3,14 +3,7 @@ import pytest
 import torch
 
 from geonode.mixtures.design import Design
-from geonode.mixtures.surface import (
-    MOST_KEPT,
-    TREND,
-    Smoother,
-    Smoothers,
-    Surface,
-    _means,
-)
+from geonode.mixtures.surface import MOST_KEPT, TREND, Smoother, Smoothers, Surface, _means
 from geonode.posterior.charts import positions
 from tests.mixtures import beer
 
