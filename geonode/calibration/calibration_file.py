@@ -197,11 +197,6 @@ class CalibrationFile(Generic[M]):
         model: Any = self.model
         return replace(self, model=replace(model, level=level))
 
-    @property
-    def misfits(self) -> list[str]:
-        """Names of the unknown spectra that fit nowhere."""
-        return [one.name for _, found in self.unknowns for one in found if not one.fits]
-
 
 def _require_numbers(amounts: np.ndarray, ends: np.ndarray) -> None:
     """Refuse estimates of a changed file: amounts not finite, or ends of sets that are NaN."""

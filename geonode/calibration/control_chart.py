@@ -211,7 +211,6 @@ def in_units_of(
 
 
 def _point(where: str, row: list[str]) -> ControlPoint:
-    """Control by its cells."""
     try:
         date, file, name, *cells = map(unescaped, row)
         numbers = nominal, estimate, error, z = [*map(float, cells[:4])]

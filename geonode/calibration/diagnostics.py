@@ -32,8 +32,6 @@ from geonode.spectra.component_regression import (
 )
 from geonode.spectra.preprocessed_pls import MOST_COMPONENTS, PreprocessedPLS, preprocessed
 
-EPSILON = float(np.finfo(float).eps)
-
 HELD = 0.95
 """Share of the samples below a limit."""
 
@@ -135,7 +133,8 @@ def residual_limit(left: Spectra, rounding: float = 0.0) -> float | None:
     """
     products = left @ left.T if len(left) < left.shape[1] else left.T @ left
     squares = np.linalg.eigvalsh(products)
-    eigenvalues = squares[squares > max(rounding**2, EPSILON * squares[-1])] / (len(left) - 1)
+    least = max(rounding**2, np.finfo(float).eps * squares[-1])
+    eigenvalues = squares[squares > least] / (len(left) - 1)
     if not eigenvalues.size:
         return None
     one, two, three = (float(np.sum(eigenvalues**power)) for power in (1, 2, 3))

@@ -206,7 +206,6 @@ class ConcentrationRegressor(RegressorMixin, BaseEstimator):
 
 
 def _warn_of(found: Calibration, spectra: np.ndarray) -> None:
-    """Warn if a calibration is not sound."""
     levels, level = np.unique(found.concentrations, return_inverse=True)
     scans = [spectra[level == at] for at in range(len(levels))]
     means = np.stack([of_level.mean(axis=0) for of_level in scans])

@@ -130,9 +130,6 @@ def precision_limit(profile: PrecisionProfile, method: str, unit: str, *, usable
     return Limit(name, said, detection, quantification)
 
 
-# one wavelength
-
-
 @dataclass(frozen=True)
 class Line:
     """Straight line of the signal at one wavelength over the concentration, by least squares.
@@ -283,9 +280,6 @@ def _limit(
     return Limit(name, said, detection, quantification)
 
 
-# PLS
-
-
 def pls_limit(series: Series, fitted: Fitted) -> Limit:
     """Limits of PLS, for the highest leverage of a blank.
 
@@ -319,9 +313,6 @@ def pls_limit(series: Series, fitted: Fitted) -> Limit:
     return _limit(series, name, said, deviation)
 
 
-# geonode
-
-
 def curve_limit(series: Series, curve: Curve) -> Limit:
     """Smallest concentration that the posterior distinguishes from zero."""
     name, unit = "geonode", series.unit
@@ -339,6 +330,5 @@ def curve_limit(series: Series, curve: Curve) -> Limit:
     if first and places[first - 1] > series.concentrations[-2]:
         level = quantity(float(places[first - 1]), unit)
         return Limit(name, f"the 90% set of {level} still holds zero")
-    limit = float(places[first])
     said = "lowest concentration whose interval excludes zero; detected at most half the time"
-    return Limit(name, said, limit)
+    return Limit(name, said, float(places[first]))

@@ -52,9 +52,6 @@ MOST_FOLDS = 20
 INTERLEAVED = 10
 
 
-# one wavelength
-
-
 @dataclass(frozen=True)
 class Polynomial(Fit):
     """Signal constant + slope z + curvature z^2 at one wavelength, z = (c - centre) / span.
@@ -132,9 +129,6 @@ def _weights(concentrations: np.ndarray, lowest: float, power: int) -> np.ndarra
     return np.maximum(ratio, 1) ** -float(power)
 
 
-# inverse regression
-
-
 @dataclass(frozen=True)
 class Linear(Fit):
     """Regression of the concentration on the first 1, 2, ... components, or on every wavelength."""
@@ -178,41 +172,32 @@ def wavelengths(concentrations: Concentrations, spectra: Spectra) -> Linear:
     return Linear(len(spectra), mean, centre, None, sizes, slopes)
 
 
-# the registry
-
-
 class Registered(NamedTuple):
     """A calibration that takes part, by one of three ways to be fitted."""
 
     name: str
     """For people."""
     fit: FitSamples | None = None
-    """Fits it to the concentrations of samples and their spectra."""
+    """Fits what reads one wavelength to the concentrations of samples and their spectra."""
     components: FindComponents | None = None
     """Finds its components."""
     preprocessing: Callable[..., list[Fitted]] | None = None
     """Fits it to columns of concentrations, preprocesses spectra itself, and leaves folds out."""
-    of_one_wavelength: bool = False
-    """True if an estimate is by one wavelength."""
 
 
 CALIBRATIONS = {
-    "straight_line": Registered("straight line", polynomial, of_one_wavelength=True),
-    "line_over_c": Registered(
-        "straight line, weighted 1/c", partial(polynomial, power=1), of_one_wavelength=True
-    ),
-    "line_over_c2": Registered(
-        "straight line, weighted 1/c²", partial(polynomial, power=2), of_one_wavelength=True
-    ),
-    "quadratic": Registered("quadratic", partial(polynomial, degree=2), of_one_wavelength=True),
-    "single_wavelength": Registered("best single wavelength", wavelengths, of_one_wavelength=True),
+    "straight_line": Registered("straight line", polynomial),
+    "line_over_c": Registered("straight line, weighted 1/c", partial(polynomial, power=1)),
+    "line_over_c2": Registered("straight line, weighted 1/c²", partial(polynomial, power=2)),
+    "quadratic": Registered("quadratic", partial(polynomial, degree=2)),
+    "single_wavelength": Registered("best single wavelength", wavelengths),
     "pcr": Registered("PCR", components=pcr_components),
     "pls": Registered("PLS", components=pls_components),
     "preprocessed_pls": Registered("PLS on preprocessings", preprocessing=fit_preprocessed),
 }
 """All calibrations, the simplest first."""
 
-OF_ONE_WAVELENGTH = tuple(key for key, one in CALIBRATIONS.items() if one.of_one_wavelength)
+OF_ONE_WAVELENGTH = tuple(key for key, one in CALIBRATIONS.items() if one.fit)
 OF_COMPONENTS = {key: one.components for key, one in CALIBRATIONS.items() if one.components}
 
 INVERSE = ("pls", "pcr", "single_wavelength")
@@ -259,7 +244,7 @@ def fitted(key: str, concentrations: Concentrations, spectra: Spectra, folds: Fo
         spectra: theirs.
         folds: of `folds_of`, two at least.
     """
-    _, fit, components, preprocessing, _ = CALIBRATIONS[key]
+    _, fit, components, preprocessing = CALIBRATIONS[key]
     if preprocessing:
         return preprocessing(concentrations[:, None], spectra, folds)[0]
     if fit:
@@ -331,9 +316,6 @@ def estimate_left_out_by(key: str, series: Series) -> Float[np.ndarray, "concent
     """Estimates (unit of the levels) of every spectrum of a series from the other levels."""
     levels, spectra = series.concentrations, series.signal
     return fitted(key, levels, spectra, folds_of(levels, np.arange(len(levels)), spectra)).left_out
-
-
-# how good they are
 
 
 @dataclass(frozen=True)

@@ -432,6 +432,5 @@ def _remark_of_geonode(
     if len(parts) > 1:
         each = cell_text(parts, REMARK_DIGITS).replace("; ", " or ")
         fit = "both fit" if len(parts) == 2 else "all fit"
-        said = f"{each} {unit}: {fit}; dilute and measure again."
-        return f"{name} is ambiguous: {said}"
+        return f"{name} is ambiguous: {each} {unit}: {fit}; dilute and measure again."
     return ""

@@ -50,9 +50,10 @@ def brief_unknowns(file: CalibrationFile[Any]) -> Table:
 
 def misfits_said(file: CalibrationFile[Any]) -> str:
     """Line that names unknown spectra that fit nowhere; empty if there are none."""
-    names, total = file.misfits, sum(len(of_file) for _, of_file in file.unknowns)
+    _, estimates = _spectra_used(file)
+    names = [one.name for one in estimates if not one.fits]
     named = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
-    return f"{len(names)} of {total} spectra fit nowhere: {named}" if names else ""
+    return f"{len(names)} of {len(estimates)} spectra fit nowhere: {named}" if names else ""
 
 
 def reported(amount: float, error: float) -> tuple[float, float | None, str]:
@@ -69,7 +70,6 @@ def reported(amount: float, error: float) -> tuple[float, float | None, str]:
 
 
 def _reported_text(one: Estimate, place: int) -> str:
-    """Reported numbers of an amount."""
     if not one.fits:
         return "-"
     amount, low, high = one.numbers[place]
@@ -215,17 +215,14 @@ def _interval_cells(estimate: Estimate, place: int) -> list[Cell]:
 
 def _controls(file: CalibrationFile[Any]) -> Table:
     controls, unit = file.controls, file.unit
-    fits = [control.estimate.fits for control in controls]
     numbers = [_interval_cells(control.estimate, control.place) for control in controls]
     columns = [
         Column("file", [one.file for one in controls]),
         Column("control", [one.name for one in controls]),
         Column("known", [one.known for one in controls], unit),
         *interval_columns([*zip(*numbers, strict=True)], unit, file.model.level),
-        Column("fits", fits),
-        Column(
-            "z", [one.z if fit else None for one, fit in zip(controls, fits, strict=True)], digits=3
-        ),
+        Column("fits", [one.estimate.fits for one in controls]),
+        Column("z", [one.z if one.estimate.fits else None for one in controls], digits=3),
         Column("warns", [one.warns for one in controls]),
         Column("passed", [one.passed for one in controls]),
     ]

@@ -42,8 +42,6 @@ SIMPLER = 1.5
 """Times the error of a correction up to which the next simpler one is better: the errors of so few
 are not sure."""
 
-ByCalibration = Callable[[Spectra], Float[np.ndarray, "spectrum"]]
-
 
 @dataclass(frozen=True, eq=False)
 class Piecewise:
@@ -132,7 +130,7 @@ def correction_by(
     about: tuple[str, list[str], OfSamples, OfSamples],
     second: Spectra,
     series: Series,
-    by: ByCalibration,
+    by: Callable[[Spectra], Float[np.ndarray, "spectrum"]],
 ) -> Correction | Transfer:
     """Correction by standards: the best for levels left out, or a line if there are too few.
 

@@ -17,7 +17,7 @@ from scipy.optimize import minimize_scalar
 
 from geonode.errors import SpectraError
 from geonode.estimation.curve import Curve
-from geonode.estimation.estimates import CalibrationModel, Ends, Unknowns
+from geonode.estimation.estimates import CalibrationModel, Unknowns
 from geonode.estimation.image import Image
 from geonode.reading.headers import axis_kind, unknown_unit
 from geonode.spectra.common_axis import WIDEST_GAP, gap_around, interpolated, is_same, tolerance
@@ -82,30 +82,8 @@ def require_axis(series: Series, spectra: Spectra | Image) -> None:
         )
 
 
-def prepared(
-    series: Series,
-    axis: Float[np.ndarray, "measured"],
-    values: Float[np.ndarray, "spectrum measured"],
-) -> Float[np.ndarray, "spectrum wavelength"]:
-    """Measured spectra on the axis of a series, preprocessed as its own were.
-
-    Args:
-        series: series whose axis and preprocessing to take.
-        axis: axis that passed `require_axis`.
-        values: spectra on that axis.
-
-    Returns:
-        The spectra; NaN where one is too flat for a step. They keep their precision if nothing is
-        done to them.
-    """
-    if is_same(axis, series.axis) and not series.preprocessing.steps:
-        return values
-    double = values.astype(np.float64)
-    return series.preprocessing.transform(series.axis, interpolated(axis, double, series.axis))
-
-
 def own_values(series: Series, spectra: Spectra) -> Float[np.ndarray, "spectrum wavelength"]:
-    """Spectra that passed `require_axis`, as `prepared` does.
+    """Spectra that passed `require_axis`, on the axis of a series, preprocessed as its own were.
 
     Raises:
         SpectraError: naming a spectrum that is too flat for a step.
@@ -141,7 +119,11 @@ def require_resolution(model: CalibrationModel, axis: Float[np.ndarray, "measure
         before, after = own.by_geonode or own, sampled_one.by_geonode or sampled_one
         knew = before.contains(known)
         for place, name in enumerate(series.substances):
-            overlap = after.fits and _overlap(before.sets[place], after.sets[place])
+            overlap = after.fits and any(
+                low <= top and bottom <= high
+                for low, high in before.sets[place]
+                for bottom, top in after.sets[place]
+            )
             if before.fits and knew[place] and not overlap:
                 raise SpectraError(
                     f"axis: found steps of {np.median(np.diff(axis)):.6g}, at which the spectrum "
@@ -223,7 +205,3 @@ def _distances(rows: np.ndarray, nodes: np.ndarray, offset: bool) -> np.ndarray:
         rows, nodes = (part - part.mean(axis=1, keepdims=True) for part in (rows, nodes))
     squares = (rows**2).sum(axis=1)[:, None] + (nodes**2).sum(axis=1) - 2 * rows @ nodes.T
     return squares.min(axis=1).clip(min=0)
-
-
-def _overlap(one: list[Ends], other: list[Ends]) -> bool:
-    return any(low <= top and bottom <= high for low, high in one for bottom, top in other)

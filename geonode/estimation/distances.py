@@ -11,8 +11,6 @@ and u^2, which are the same for all nodes between two knots. As m is near the no
 cancel few digits.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -20,17 +18,6 @@ from torch import Tensor
 
 from geonode.compute.device import on_device
 from geonode.estimation.covariances import Covariances
-
-
-class _Stretch(NamedTuple):
-    """Nodes between two knots: what their distances take from u^2 and u, and from u for terms."""
-
-    white: Float[Tensor, "direction direction"]
-    centre: Float[Tensor, "direction"]
-    of_squares: Float[Tensor, "twice_direction node"]
-    constant: Float[Tensor, "node"]
-    of_terms: Float[Tensor, "term direction node"]
-    terms: Float[Tensor, "term node"]
 
 
 class Distances:
@@ -49,6 +36,7 @@ class Distances:
         place: torch.device,
     ) -> None:
         self.stretches = []
+        # Between two knots: what distances take from u^2 and u, and from u for terms.
         for pair in np.unique(covariances.pair):
             here = covariances.pair == pair
             white, scale = covariances.white[pair], covariances.scale[here]
@@ -64,9 +52,7 @@ class Distances:
                 explained.transpose(1, 2, 0),
                 -np.einsum("ntd,nd->tn", explained, apart),
             )
-            self.stretches.append(
-                _Stretch(*(on_device(part, place, torch.float64) for part in parts))
-            )
+            self.stretches.append([on_device(part, place, torch.float64) for part in parts])
 
     def __call__(
         self, scores: Float[Tensor, "spectrum direction"]
@@ -77,11 +63,11 @@ class Distances:
             scores: scores of the spectra in the directions of the curve.
         """
         found = []
-        for stretch in self.stretches:
-            near = torch.addmm(stretch.centre, scores, stretch.white)
+        for white, centre, of_squares, constant, of_terms, terms in self.stretches:
+            near = torch.addmm(centre, scores, white)
             both = torch.cat([near**2, near], dim=1)
-            distances = torch.addmm(stretch.constant, both, stretch.of_squares)
-            for term, of_term in zip(stretch.terms, stretch.of_terms, strict=True):
+            distances = torch.addmm(constant, both, of_squares)
+            for term, of_term in zip(terms, of_terms, strict=True):
                 explained = torch.addmm(term, near, of_term)
                 distances.addcmul_(explained, explained, value=-1)
             found.append(distances)

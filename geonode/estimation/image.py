@@ -22,9 +22,8 @@ LARGEST_IMAGE, MOST_TILES = 2**42, 10**7  # largest image, which is never read a
 class ImageTile(NamedTuple):
     """Rectangle of pixels that are computed together."""
 
-    rows: slice
+    rows: slice  # ranges of the pixels
     columns: slice
-    """rows, columns: ranges of the pixels."""
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -27,15 +27,15 @@ from geonode.compute.device import CPU, all_alike
 from geonode.compute.engine import LOCAL, Engine
 from geonode.compute.threads import MOST_THREADS, one_thread
 from geonode.errors import ArtifactError, SpectraError
-from geonode.estimation.axis import prepared, require_axis, require_resolution
-from geonode.estimation.estimates import CalibrationModel, Flag, Mapping
+from geonode.estimation.axis import require_axis, require_resolution
+from geonode.estimation.estimates import CalibrationModel, Flag
 from geonode.estimation.image import Image, ImageTile
 from geonode.estimation.posterior import BATCH_ON_DEVICE
 from geonode.machine import usable_cores
 from geonode.parameter_types import Format
 from geonode.progress import Progress, silent
 from geonode.reading.refusals import errors_naming
-from geonode.spectra.common_axis import is_same
+from geonode.spectra.common_axis import interpolated, is_same
 from geonode.storage.artifact_writer import ArtifactWriter, artifact_writer
 from geonode.storage.atomic import kept_of, write_bytes
 from geonode.storage.large import batch_size, in_format
@@ -45,9 +45,8 @@ from geonode.storage.seal import UNSEALED, read_sealed, seal
 TILE_BYTES = 2**24
 """Wanted size of the spectra of a tile in double precision on a CPU; a GPU takes a batch."""
 
-COPIES_OF_TILE = (
-    5  # double-precision arrays of the size of a tile's spectra while these are preprocessed
-)
+COPIES_OF_TILE = 5
+"""Double-precision arrays of the size of a tile's spectra while these are preprocessed."""
 
 MISSING_VALUE = float(np.finfo(np.float16).min)
 """Value of a map where a spectrum is incomplete; readers that follow CF show NaN.
@@ -114,8 +113,9 @@ class Maps:
                 except ArtifactError:  # the file is absent or damaged
                     left.append(tile)
             recipe = partial(self._computing, folder)
-            fill = partial(_fill, maps, folder)
-            engine.work(recipe, left, lambda tile, _: fill(tile), report, self.threads)
+            engine.work(
+                recipe, left, lambda tile, _: _fill(maps, folder, tile), report, self.threads
+            )
 
     @property
     def threads(self) -> int:
@@ -128,11 +128,16 @@ class Maps:
         Args:
             at_once: number of tiles that are computed at the same time.
         """
-        image, series, length = self.image, self.model.series, len(self.image.axis)
+        image, length = self.image, len(self.image.axis)
         at_least = BATCH_ON_DEVICE if self.place.type == "cuda" else TILE_BYTES // (8 * length)
-        as_it_is = is_same(image.axis, series.axis) and not series.preprocessing.steps
-        of_value = 2 * image.spectra.dtype.itemsize if as_it_is else 8 * COPIES_OF_TILE
+        of_value = 2 * image.spectra.dtype.itemsize if self._as_they_are else 8 * COPIES_OF_TILE
         return batch_size(of_value * length, max(at_least, prod(image.chunks)), at_once)
+
+    @property
+    def _as_they_are(self) -> bool:
+        """True if nothing is done to spectra, which keep their precision then."""
+        series = self.model.series
+        return is_same(self.image.axis, series.axis) and not series.preprocessing.steps
 
     def _fingerprint(self) -> str:
         """Hash of all that decides the maps: code, model, image files and format."""
@@ -177,29 +182,28 @@ class Maps:
     def _computing(self, folder: Path) -> Callable[[ImageTile, Progress], None]:
         """Function that computes a tile, on the GPUs by turns, and writes it to a file."""
         turns = cycle([self.model.on(place) for place in all_alike(self.place)])
-        return partial(self._compute, folder, turns)
+        series = self.model.series
 
-    def _compute(
-        self,
-        folder: Path,
-        turns: Iterator[Mapping],
-        tile: ImageTile,
-        report: Progress,
-    ) -> None:
-        rows, named = self.image.read(tile), self.model.layers
-        layers = np.full((len(named), len(rows)), MISSING_VALUE)
-        flags = np.full(len(rows), Flag.MISSING, dtype=np.uint8)
-        there, values = _complete(np.arange(len(rows)), rows)
-        there, values = _complete(there, prepared(self.model.series, self.image.axis, values))
-        if len(there):
-            layers[:, there], flags[there] = next(turns)(values)
-        parts = [
-            in_format(layer, self.number, f"{self.image.path}: map {name!r}")
-            for name, layer in zip(named, layers, strict=True)
-        ]
-        content = b"".join(part.tobytes() for part in (*parts, flags))
-        write_bytes(folder / tile.name, seal(content + UNSEALED.encode(), -len(UNSEALED)))
-        report(len(flags))
+        def compute(tile: ImageTile, report: Progress) -> None:
+            rows, named = self.image.read(tile), self.model.layers
+            layers = np.full((len(named), len(rows)), MISSING_VALUE)
+            flags = np.full(len(rows), Flag.MISSING, dtype=np.uint8)
+            there, values = _complete(np.arange(len(rows)), rows)
+            if not self._as_they_are:  # NaN where a spectrum is too flat for a step
+                values = interpolated(self.image.axis, values.astype(np.float64), series.axis)
+                values = series.preprocessing.transform(series.axis, values)
+                there, values = _complete(there, values)
+            if len(there):
+                layers[:, there], flags[there] = next(turns)(values)
+            parts = [
+                in_format(layer, self.number, f"{self.image.path}: map {name!r}")
+                for name, layer in zip(named, layers, strict=True)
+            ]
+            content = b"".join(part.tobytes() for part in (*parts, flags))
+            write_bytes(folder / tile.name, seal(content + UNSEALED.encode(), -len(UNSEALED)))
+            report(len(flags))
+
+        return compute
 
 
 def _bytes_of(value: Any) -> Iterator[bytes]:

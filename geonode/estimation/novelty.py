@@ -8,7 +8,6 @@ from jaxtyping import Float
 DEPENDENT = 1e-12
 """Squared part of a row in the dependences among all rows, above which the others span it."""
 
-
 Rows = Float[np.ndarray, "row wavelength"]
 
 

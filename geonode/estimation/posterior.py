@@ -46,7 +46,6 @@ TAIL = 1.2  # of masses over levels; chosen on simulated series
 BATCH_ON_CPU, BATCH_ON_DEVICE = 256, 16_384
 """Spectra at once: on a CPU their probabilities stay in its cache, a GPU is filled."""
 
-
 Pairs = list[tuple[float, float]]
 Spectra = Float[np.ndarray, "spectrum wavelength"]
 OfSpectra = Float[np.ndarray, "spectrum"]
@@ -108,16 +107,6 @@ class Summaries(NamedTuple):
     high: OfSpectra
     p_value: OfSpectra
     disconnected: Bool[np.ndarray, "spectrum"]  # true if the 90% set is more than one interval
-
-
-class _Parts(NamedTuple):
-    """Parts of the 90% sets of some spectra, row by row and ascending."""
-
-    rows: Int[Tensor, "part"]  # of their spectra
-    starts: Int[Tensor, "part"]  # first node
-    finals: Int[Tensor, "part"]  # last node
-    lows: Float[Tensor, "part"]  # ends (concentrations)
-    highs: Float[Tensor, "part"]
 
 
 class Law:
@@ -197,28 +186,28 @@ class Law:
 
     def _summed_at_once(self, spectra: np.ndarray) -> Tensor:
         found = self.posteriors(spectra)
-        parts, each = self._parts(found), torch.arange(len(spectra), device=self.place)
-        first, after = (torch.searchsorted(parts.rows, each, right=end) for end in (False, True))
-        ends = parts.lows[first], parts.highs[after - 1]
+        rows, _, _, lows, highs = self._parts(found)
+        each = torch.arange(len(spectra), device=self.place)
+        first, after = (torch.searchsorted(rows, each, right=end) for end in (False, True))
+        ends = lows[first], highs[after - 1]
         return torch.stack(
             [self.mode(found), *ends, after - first > 1, found.nearest, found.residual]
         )
 
     def estimates(self, found: Posteriors) -> Estimates:
         """Estimates by posteriors."""
-        density, parts = _density(found.probability), self._parts(found)
-        tops, weights = [], []
-        columns = (column.tolist() for column in parts[:3])
+        rows, starts, finals, lows, highs = self._parts(found)
+        density, tops, weights = _density(found.probability), [], []
+        columns = (column.tolist() for column in (rows, starts, finals))
         for row, start, final in zip(*columns, strict=True):
             part = slice(start, final + 1)
             tops.append(start + int(_first_largest(density[row, None, part])))
             weights.append(float(found.probability[row, part].sum()))
         nodes = torch.tensor(tops, dtype=torch.long, device=self.place)
-        peaks = self._peaks(density, parts.rows, nodes).tolist()
+        peaks = self._peaks(density, rows, nodes).tolist()
         modes: list[Pairs] = [[] for _ in density]
         sets: list[Pairs] = [[] for _ in density]
-        ends = parts.lows.tolist(), parts.highs.tolist()
-        each = zip(parts.rows.tolist(), peaks, weights, *ends, strict=True)
+        each = zip(rows.tolist(), peaks, weights, lows.tolist(), highs.tolist(), strict=True)
         for row, peak, weight, low, high in each:
             modes[row].append((peak, weight))
             sets[row].append((low, high))
@@ -227,11 +216,12 @@ class Law:
             column.cpu().numpy()
             for column in (self.mode(found), means, found.nearest, found.residual)
         )
-        ordered = [_by_probability(one) for one in modes]
-        return Estimates(mode, mean, ordered, sets, self.p_values(nearest, residual))
+        for one in modes:  # of equal ones the lower concentration is first
+            one.sort(key=lambda mode: (-round(mode[1] / EQUAL), mode[0]))
+        return Estimates(mode, mean, modes, sets, self.p_values(nearest, residual))
 
-    def _parts(self, found: Posteriors) -> _Parts:
-        """Parts of all 90% sets."""
+    def _parts(self, found: Posteriors) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Parts of all sets, row by row and ascending: spectra, first and last nodes, both ends."""
         density = _density(found.probability)
         least = self._least(found.probability, density)
         inside, beyond = ((1 - EQUAL) * least).split(1, dim=1)
@@ -240,8 +230,7 @@ class Law:
         rows, starts = (steps == 1).nonzero(as_tuple=True)
         finals = (steps == -1).nonzero(as_tuple=True)[1] - 1
         at = density, least, rows
-        lows, highs = self._ends(*at, starts, -1), self._ends(*at, finals, 1)
-        return _Parts(rows, starts, finals, lows, highs)
+        return rows, starts, finals, self._ends(*at, starts, -1), self._ends(*at, finals, 1)
 
     def mode(self, found: Posteriors) -> PerSpectrum:
         """Modes of posteriors, see `Estimates`."""
@@ -268,7 +257,10 @@ class Law:
 
     def _least(self, probability: Tensor, density: Tensor) -> Float[Tensor, "spectrum 2"]:
         """Densities whose more likely ones have the mass of sets, between the levels and beyond."""
-        ordered = _sorted_up(density)
+        if density.device.type == "cpu":  # where NumPy takes a twentieth of the time of torch
+            ordered = torch.from_numpy(np.sort(density.numpy(), axis=1))
+        else:
+            ordered = density.sort(dim=1).values
         # All that is more likely; a cell at an end has half of its density.
         likelier = ordered.flip(1).cumsum(1).flip(1) - ordered
         for end in (0, -1):
@@ -353,18 +345,6 @@ def _density(probability: Tensor) -> Tensor:
     return density
 
 
-def _sorted_up(values: Tensor) -> Tensor:
-    """Rows in ascending order; NumPy takes a twentieth of the time of torch on a CPU."""
-    if values.device.type == "cpu":
-        return torch.from_numpy(np.sort(values.numpy(), axis=1))
-    return values.sort(dim=1).values
-
-
 def _first_largest(values: Float[Tensor, "row node"]) -> Int[Tensor, "row"]:
     """Node of the largest value of every row; of equal ones the lowest, as of `geonode.ties`."""
     return (values >= (1 - EQUAL) * values.amax(dim=1, keepdim=True)).to(torch.uint8).argmax(dim=1)
-
-
-def _by_probability(modes: Pairs) -> Pairs:
-    """Modes of a set, the most probable first; of equal ones the lower concentration."""
-    return sorted(modes, key=lambda mode: (-round(mode[1] / EQUAL), mode[0]))

@@ -30,10 +30,8 @@ Knots = Float[np.ndarray, "knot"]
 
 
 class Nodes(NamedTuple):
-    """Concentrations of the predictions and of the posterior."""
+    """Concentrations of the posterior."""
 
-    knots: Knots
-    """Concentrations of the predictions; the curve between them is interpolated."""
     shares: Knots  # share of the arc length up to every knot, from 0 to 1
     fine: Float[np.ndarray, "fine"]  # nodes of the posterior, evenly spaced on the arc length
     edges: Float[np.ndarray, "edge"]  # edges of the cells about the nodes
@@ -127,4 +125,4 @@ def nodes_on_metric(levels: Levels, knots: Knots, sqrt_metric: Knots) -> Nodes:
     mass = np.full(CURVE_NODES, (len(levels) - 1) / width[~below & ~beyond].sum())
     for part in (below, beyond):
         mass[part] = 1 / max(width[part].sum(), np.finfo(float).tiny)
-    return Nodes(knots, shares[::REFINED], fine, edges, np.log(width * mass))
+    return Nodes(shares[::REFINED], fine, edges, np.log(width * mass))

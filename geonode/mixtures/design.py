@@ -23,7 +23,6 @@ CLOSED = 1e-3
 ENTANGLED = 0.97
 """Share of the variance of an amount that others explain, from which nothing tells it from them."""
 
-
 ROUNDING = 1e-9
 """Smallest error of an amount, relative to the range."""
 
@@ -119,7 +118,25 @@ class Design:
     @property
     def tied(self) -> str:
         """Sentence on an amount that follows from the others, so that they are tied; else empty."""
-        return _tied(self.names, self.amounts)
+        names, amounts = self.names, self.amounts
+        if len(names) == 1:
+            return ""
+        total = amounts.sum(axis=1)
+        if np.ptp(total) <= CLOSED * total.mean():
+            return f"amounts of {listed([*names])} sum to {total.mean():.4g} in every sample"
+        scaled = (amounts - amounts.mean(axis=0)) / amounts.std(axis=0)
+        correlation = scaled.T @ scaled / len(scaled)
+        np.fill_diagonal(correlation, 0)
+        one, other = divmod(int(first_largest(np.abs(correlation).ravel())), len(names))
+        if (found := correlation[one, other]) ** 2 >= ENTANGLED:
+            return f"{names[one]} and {names[other]} vary together (correlation {found:.3f})"
+        for place, name in enumerate(names):
+            others = np.delete(scaled, place, axis=1)
+            left = scaled[:, place] - others @ np.linalg.lstsq(others, scaled[:, place])[0]
+            if np.mean(left**2) <= 1 - ENTANGLED:
+                rest = listed([each for each in names if each != name])
+                return f"amounts of {name} follow from those of {rest}"
+        return ""
 
     @property
     def without_surface(self) -> str:
@@ -205,25 +222,3 @@ def _require_numbers(names: tuple[str, ...], amounts: np.ndarray) -> None:
             require_size(column)
         except SpectraError as error:
             raise MixtureError(f"{name}: {error}") from error
-
-
-def _tied(names: tuple[str, ...], amounts: np.ndarray) -> str:
-    """Sentence on one amount that follows from the others; empty if none does."""
-    if len(names) == 1:
-        return ""
-    total = amounts.sum(axis=1)
-    if np.ptp(total) <= CLOSED * total.mean():
-        return f"amounts of {listed([*names])} sum to {total.mean():.4g} in every sample"
-    scaled = (amounts - amounts.mean(axis=0)) / amounts.std(axis=0)
-    correlation = scaled.T @ scaled / len(scaled)
-    np.fill_diagonal(correlation, 0)
-    one, other = divmod(int(first_largest(np.abs(correlation).ravel())), len(names))
-    if (found := correlation[one, other]) ** 2 >= ENTANGLED:
-        return f"{names[one]} and {names[other]} vary together (correlation {found:.3f})"
-    for place, name in enumerate(names):
-        others = np.delete(scaled, place, axis=1)
-        left = scaled[:, place] - others @ np.linalg.lstsq(others, scaled[:, place])[0]
-        if np.mean(left**2) <= 1 - ENTANGLED:
-            rest = listed([each for each in names if each != name])
-            return f"amounts of {name} follow from those of {rest}"
-    return ""

@@ -48,11 +48,11 @@ class Inverse(NamedTuple):
     @classmethod
     def mean(cls, fits: "list[Inverse]") -> "Inverse":
         """Mean of the functions of several fits."""
-        names = [one for one in PREPROCESSINGS if any(one in fit.slopes for fit in fits)]
         slopes = {
             name: np.sum([fit.slopes[name] for fit in fits if name in fit.slopes], axis=0)
             / len(fits)
-            for name in names
+            for name in PREPROCESSINGS
+            if any(name in fit.slopes for fit in fits)
         }
         return cls(np.mean([fit.constant for fit in fits], axis=0), slopes)
 

@@ -57,7 +57,6 @@ WORST = 1e6
 IN_CACHE, ON_DEVICE = 150_000, 100_000_000
 """Numbers of a batch of points: on a CPU they stay in its cache, a GPU is filled."""
 
-
 Points = Float[Tensor, "point substance"]
 
 
@@ -98,11 +97,6 @@ class Smoothers:
         """Compositions on the charts, and scaled to -1 and 1 at their ends."""
         on_charts = self._on_charts(self._positions(self.compositions))
         return on_charts.permute(1, 2, 0).contiguous(), self._scaled(self.compositions).T
-
-    @property
-    def widest_gaps(self) -> Float[Tensor, "smoother"]:
-        """Largest distances of amounts next to each other, over lengths."""
-        return self._known[0].sort(2).values.diff(dim=2).amax((0, 2))
 
     @cached_property
     def _scales(self) -> tuple[Scales, Tensor, Tensor]:
@@ -170,6 +164,26 @@ class Smoothers:
         return torch.linalg.solve_triangular(
             lower, torch.eye(len(self.counts)).to(lower), upper=False
         )
+
+    def errors(
+        self, means: Float[Tensor, "composition score"], within: Float[Tensor, "score"]
+    ) -> Float[Tensor, "smoother"]:
+        """Logarithm of the squared residuals with compositions left out.
+
+        Args:
+            means: scores of the compositions.
+            within: squared deviations of the samples from these, summed.
+        """
+        inverses = self.roots.mT @ self.roots
+        residuals = inverses @ means / inverses.diagonal(dim1=1, dim2=2)[..., None]
+        counts = self.counts[:, None]
+        squares = (counts * residuals**2).sum(1) + within
+        floor = 1e-12 * (counts * means**2).sum()
+        # In the sum directions count that vary much, in the mean of logarithms all do.
+        found = (torch.log(squares.sum(1)) + torch.log(squares + floor).mean(1)) / 2
+        # Nothing would show what happens in a gap between amounts wider than a length.
+        gaps = self._known[0].sort(2).values.diff(dim=2).amax((0, 2))
+        return found.nan_to_num(nan=WORST).masked_fill(gaps > 1 + EQUAL, WORST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +282,7 @@ def _searched(
         new = [one for one in dict.fromkeys(every) if one not in errors]
         for start in range(0, len(new), step):
             batch = new[start : start + step]
-            found = _errors(Smoothers.of(design, batch), means, within)
+            found = Smoothers.of(design, batch).errors(means, within)
             errors.update(zip(batch, found.tolist(), strict=True))
         return sorted(errors, key=lambda one: (round(errors[one] / EQUAL), _simple(one, by_name)))
 
@@ -296,20 +310,6 @@ def _searched(
     weights = torch.softmax(-DISTANCE_POWER * logarithms, 0)
     kept = min(MOST_KEPT, int((weights.cumsum(0) < MASS).sum()) + 1)
     return best[:kept], weights[:kept] / weights[:kept].sum()
-
-
-def _errors(smoothers: Smoothers, means: Tensor, within: Tensor) -> Float[Tensor, "smoother"]:
-    """Logarithm of the squared residuals with compositions left out."""
-    roots = smoothers.roots
-    inverses = roots.mT @ roots
-    residuals = inverses @ means / inverses.diagonal(dim1=1, dim2=2)[..., None]
-    counts = smoothers.counts[:, None]
-    squares = (counts * residuals**2).sum(1) + within
-    floor = 1e-12 * (counts * means**2).sum()
-    # In the sum directions count that vary much, in the mean of logarithms all do.
-    found = (torch.log(squares.sum(1)) + torch.log(squares + floor).mean(1)) / 2
-    # Nothing would show what happens in a gap between amounts wider than a length.
-    return found.nan_to_num(nan=WORST).masked_fill(smoothers.widest_gaps > 1 + EQUAL, WORST)
 
 
 def _simple(one: Smoother, by_name: list[int]) -> tuple[Any, ...]:

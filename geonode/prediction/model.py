@@ -190,7 +190,6 @@ class SpectralModel:
 
 
 def _runs(levels: int, parameters: Parameters, device: Device) -> tuple[NestedRuns, NestedRuns]:
-    """Runs of metrics and of decoders."""
     metric, decoders, inner = parameters.metric, parameters.decoders, parameters.inner
     of_metric = NestedRuns.of(levels, metric, inner, device)
     return of_metric, NestedRuns.of(levels, decoders, inner, device)

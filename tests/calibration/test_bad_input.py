@@ -119,12 +119,6 @@ def test_modes_of_geonode_that_are_none_of_the_unknowns_are_refused(calibration,
         calibration.model.calibration.estimate(calibration.series.signal[:2], modes)
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_a_method_that_is_no_text_is_refused():
-    with pytest.raises(ParameterError, match="method: found"):
-        Calibration.fit(SPECTRA, LEVELS, method=["pls"])
-
-
 def test_nothing_is_proposed_without_a_response():
     for spectra, said in ((np.zeros((6, 21)), "zero"), (SPECTRA[[1] * 6], "same")):
         with pytest.raises(TrainingError, match=f"found spectra that are .*{said}"):

@@ -111,9 +111,6 @@ def test_thousands_of_samples_are_thinned_evenly():
     assert Chance.of(known, spectra) == Chance.of(known[some], spectra[some])
 
 
-# several substances
-
-
 @pytest.mark.parametrize(("samples", "substances"), [(6, 2), (14, 6)])
 def test_few_substances_of_noise_are_more_than_chance(samples, substances):
     random, wrong = np.random.default_rng(samples), 0

@@ -76,6 +76,7 @@ def test_a_history_is_read_as_it_was_written(tmp_path):
     [
         ([(18.0, 22.0)], 21.0, -1.0),  # 2 standard errors of 1 to both sides of 20
         ([(18.0, 22.0)], 23.0, -3.0),
+        ([(18.0, 22.0)], 23.2, -3.2),
         ([(18.0, 26.0)], 23.0, -1.0),  # 3 above, and 1 below
         ([(18.0, 22.0), (30.0, 34.0)], 35.0, -3.0),  # from the middle of the nearest part
         ([(-np.inf, np.inf)], 99.0, 0.0),
@@ -86,7 +87,14 @@ def test_the_z_of_a_control_is_two_at_the_ends_of_its_set(sets, known, z):
     found = Control.of("a.csv", "QC", known, one, replace(one, sets=[sets]), 0)
     assert found.z == pytest.approx(z)
     assert (found.warns, found.passed) == (2 < abs(z) <= 3, abs(z) <= 3)
-    assert ("a warning" in found.sentence("1")) == found.warns
+    said = found.sentence("1")
+    assert ("a warning" in said) == found.warns
+    passed = "passed" if found.passed else "failed"
+    assert said.startswith(f"control QC (a.csv) {passed}: found 20 (19 to 21), known {known:g}")
+    misfit = replace(found, estimate=replace(one, fits=False))
+    assert not misfit.passed
+    nowhere = f"control QC (a.csv) failed: its spectrum fits nowhere, known {known:g}"
+    assert misfit.sentence("1") == nowhere
 
 
 def test_amounts_have_the_unit_of_their_control_in_the_history(tmp_path):

@@ -1,3 +1,5 @@
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -6,6 +8,7 @@ from sklearn.cross_decomposition import PLSRegression
 from sklearn.exceptions import NotFittedError
 
 from geonode import ConcentrationRegressor, MixtureCalibration
+from geonode.calibration.estimator import require_same_columns
 from geonode.errors import MixtureError, ParameterError, SpectraError
 from geonode.estimation.curve import Curve
 from geonode.estimation.posterior import estimate
@@ -15,14 +18,13 @@ from tests.calibration import beer
 from tests.mixtures import beer as mixtures
 
 AXIS = beer.AXIS
+WAVELENGTHS = [400.0, 450.5, 500.0]
 SCANS = beer.scans(2)
 X = np.concatenate(SCANS)
 Y = np.repeat(beer.LEVELS, 2)
 KNOWN = mixtures.amounts(16, 2)
 SIGNAL = mixtures.spectra(KNOWN, noise=5e-3)
-OF_ONE_SUBSTANCE = [
-    *({"method": "pls"}, {"offset": True}, {"scale": True}, {"groups": np.arange(16)})
-]
+OF_ONE_SUBSTANCE = {"method": "pls"}, {"offset": True}, {"scale": True}, {"groups": np.arange(16)}
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +115,11 @@ def test_it_is_pls_where_other_substances_vary_and_its_intervals_hold():
         found.estimate(spectra)
 
 
-def test_where_two_concentrations_look_alike_sets_have_both():
-    """Of a signal that rises and falls no method estimates a level that is left out."""
+def test_where_two_concentrations_look_alike_sets_have_both(monkeypatch):
+    """Of a signal that rises and falls no method estimates a level that is left out.
+
+    The combination estimates where its intervals are shorter, though it does not beat a guess.
+    """
     levels = np.array([0.0, 10.0, 20.0, 40.0, 50.0, 60.0])
     spectra = beer.spectra_at(10 - (levels - 30) ** 2 / 90)
     found = ConcentrationRegressor().fit(spectra, levels)
@@ -123,17 +128,33 @@ def test_where_two_concentrations_look_alike_sets_have_both():
     (parts,) = found.estimate(spectra[[1]]).sets
     assert [any(low <= level <= high for low, high in parts) for level in (10, 50)] == [True, True]
 
-
-def test_the_combination_estimates_where_its_intervals_are_shorter(monkeypatch):
-    """Of the same signal, by which neither it nor geonode beats a guess."""
-    levels = np.array([0.0, 10.0, 20.0, 40.0, 50.0, 60.0])
-    spectra = beer.spectra_at(10 - (levels - 30) ** 2 / 90)
-
     def intervals(known, estimates, *others):
         return [[(one, one + 1.0)] for one in estimates]
 
     monkeypatch.setattr("geonode.calibration.fit.intervals_left_out", intervals)
     assert ConcentrationRegressor().fit(spectra, levels).method_ == "combined"
+
+
+@pytest.mark.parametrize(
+    ("columns", "known", "message"),
+    [
+        ([400, 450.5, 500], WAVELENGTHS, None),
+        (np.array([400, 450.5, 500], np.float32), WAVELENGTHS, None),
+        (["400 nm", "450.50001", "5e2"], WAVELENGTHS, None),  # other ways to write them
+        ([500, 600, 700], None, None),
+        ([0, 1, 2], WAVELENGTHS, None),  # counted from 0 on
+        (["a", "b", "c"], ["a", "b", "c"], None),
+        ([500, 550.5, 600], WAVELENGTHS, "X: found column 1 called 500.0, expected 400.0 as in"),
+        ([400, 450.5], WAVELENGTHS, "column 3 called none, expected 500.0"),
+        ([2, 1, 0], [0.0, 1.0, 2.0], "column 1 called 2.0, expected 0.0"),
+        (["b", "a", "c"], ["a", "b", "c"], "column 1 called b, expected a"),
+    ],
+)
+def test_columns_are_those_of_the_fit(columns, known, message):
+    require_same_columns(np.zeros((2, 3)), known)
+    table = pd.DataFrame(np.zeros((2, len(columns))), columns=columns)
+    with pytest.raises(SpectraError, match=message) if message else nullcontext():
+        require_same_columns(table, known)
 
 
 def test_columns_of_other_numbers_are_refused():
@@ -158,12 +179,14 @@ def test_two_concentrations_are_a_line_of_unknown_error():
         ({}, X, Y - 1, ValueError, "Negative values"),
         ({}, X[:2], Y[:2], SpectraError, "found 1 different concentration in 2 samples"),
         ({"method": "ols"}, X, Y, ParameterError, "method: found 'ols', expected auto, straight_l"),
+        ({"method": ["pls"]}, X, Y, ParameterError, "method: found"),
         ({"method": "geonode"}, X[:6], Y[:6], ParameterError, "takes no part: found 2 different"),
         ({}, np.where(X[1, 1] > X, np.nan, X), Y, ValueError, "NaN"),
         *[(one, SIGNAL, KNOWN, MixtureError, 'd method="auto" alone') for one in OF_ONE_SUBSTANCE],
         ({}, SIGNAL, KNOWN - 5, MixtureError, "which is negative"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_wrong_input_is_refused(changes, spectra, levels, error, message):
     groups = changes.pop("groups", None)
     with pytest.raises(error, match=message):

@@ -23,7 +23,6 @@ AXIS = np.linspace(0, 1, 40)
 BAND, OTHER = np.exp(-(((AXIS - 0.4) / 0.2) ** 2)), np.exp(-(((AXIS - 0.6) / 0.3) ** 2))
 
 every_calibration = pytest.mark.parametrize("name", CALIBRATIONS)
-every_inverse = pytest.mark.parametrize("name", INVERSE)
 of_components = pytest.mark.parametrize("name", ["pls", "pcr"])
 
 
@@ -40,12 +39,6 @@ def fit(name, concentrations, spectra):
     """A calibration fitted to levels that are left out one by one."""
     folds = folds_of(concentrations, np.arange(len(concentrations)), spectra)
     return fitted(name, concentrations, spectra, folds)
-
-
-@pytest.fixture
-def measured():
-    levels, spectra = noisy(9, 30)
-    return series_of(levels, spectra)
 
 
 @every_calibration
@@ -98,23 +91,20 @@ def test_the_wavelength_is_chosen_as_by_trying_each(levels):
     np.testing.assert_allclose(found.estimates(unknown), expected, rtol=1e-9)
 
 
-# what is left out
-
-
 @every_calibration
-def test_nothing_of_a_level_reaches_its_estimate_but_its_spectrum(name, measured):
+def test_nothing_of_a_level_reaches_its_estimate_but_its_spectrum(name):
     """With a single scan of the true level, the number of components and the wavelength differ."""
-    levels = measured.concentrations
-    before = fit(name, levels, measured.signal)
+    levels, spectra = noisy(9, 30)
+    before = fit(name, levels, spectra)
     changed = levels.copy()
     changed[3] = 3 * levels[-1]
-    after = fit(name, changed, measured.signal)
+    after = fit(name, changed, spectra)
     np.testing.assert_allclose(after.left_out[3], before.left_out[3], rtol=1e-9)
     np.testing.assert_allclose(after.leverages[3], before.leverages[3], rtol=1e-9)
     assert not np.isclose(after.left_out[4], before.left_out[4], rtol=1e-3)
     others = np.arange(9) != 3
-    alone = fit(name, levels[others], measured.signal[others])
-    np.testing.assert_allclose(alone.estimates(measured.signal[[3]]), before.left_out[[3]])
+    alone = fit(name, levels[others], spectra[others])
+    np.testing.assert_allclose(alone.estimates(spectra[[3]]), before.left_out[[3]])
 
 
 def test_groups_are_left_out_together_and_many_in_ten_parts():
@@ -143,9 +133,6 @@ def test_rounding_decides_no_fold_of_mirrored_samples():
     for _ in range(5):
         rounded = spectra * (1 + 1e-14 * random.normal(size=spectra.shape))
         np.testing.assert_array_equal(folds_of(levels, np.arange(24), rounded), folds)
-
-
-# leverages, lines and the quadratic
 
 
 def test_leverages_are_those_of_least_squares():
@@ -202,9 +189,6 @@ def test_a_quadratic_is_read_on_the_branch_of_the_levels(bend):
     np.testing.assert_allclose(found.estimates(np.array([[none]])), turn)
 
 
-# spectra that say nothing
-
-
 @of_components
 @pytest.mark.parametrize("offset", [0.3, 1e5 / 7])
 @pytest.mark.parametrize("count", [4, 8])
@@ -221,7 +205,7 @@ def test_rounding_is_no_component(name, offset, count):
         np.testing.assert_allclose(estimates, expected, rtol=1e-8)
 
 
-@every_inverse
+@pytest.mark.parametrize("name", INVERSE)
 def test_spectra_that_say_nothing_estimate_the_mean_level(name):
     """They are constant, also where rounding takes their mean beside them, or bend both ways."""
     unknown = np.array([[3.0], [50.0]]) * BAND
@@ -234,9 +218,6 @@ def test_spectra_that_say_nothing_estimate_the_mean_level(name):
     bends = np.array([4.0, 1.0, 0.0, 1.0, 4.0])
     estimates = fit(name, levels, np.outer(bends, BAND)).estimates(unknown)
     np.testing.assert_allclose(estimates, 20.0, atol=1e-9)
-
-
-# scores
 
 
 def test_scores_by_hand():

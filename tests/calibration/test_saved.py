@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 import geonode
 from geonode.calibration.calibration_file import CalibrationFile
-from geonode.calibration.checks import Control, Correction, Validation
+from geonode.calibration.checks import Correction, Validation
 from geonode.calibration.provenance import sha256
 from geonode.calibration.routine import Routine, tables_of
 from geonode.calibration.saved import load_calibration, save_calibration
@@ -112,22 +112,6 @@ def test_arrays_of_another_shape_are_refused(request, kind):
     for wrong in (known[0], known[:0], known[:, 1:], known * np.nan):
         with pytest.raises(GeonodeError):
             made.estimate(wrong)
-
-
-# controls, validation, standards
-
-
-@pytest.mark.parametrize(
-    ("known", "fits", "passed"),
-    [(8.5, True, True), (11.5, True, True), (8.4, True, False), (10.0, False, False)],
-)
-def test_a_control_passes_within_three_standard_errors_if_it_fits(known, fits, passed):
-    estimate = Estimate("QC", [10.0], [[(9.0, 11.0)]], fits)
-    control = Control("day.csv", "QC", known, estimate, 0, 0.5, (10 - known) / 0.5)
-    assert control.passed == passed
-    said = control.sentence("ppb")
-    found = "found 10 ppb (9 to 11), known" if fits else "its spectrum fits nowhere, known"
-    assert said.startswith(f"control QC (day.csv) {'passed' if passed else 'failed'}: {found}")
 
 
 def test_between_the_parts_of_a_set_no_check_passes(tmp_path):
@@ -245,9 +229,6 @@ def test_spectra_are_made_those_of_the_first_instrument(calibration, tmp_path):
         spectra = Spectra(["a"], beer.AXIS, "wavelength", "nm", unknown[None], np.empty(0))
         (one,) = file.estimated(tmp_path, spectra)
         assert one.numbers[0] == pytest.approx((amounts[0], *ends[0]))
-
-
-# files
 
 
 def test_files_patterns_and_folders_of_tables_are_found(tmp_path, monkeypatch):

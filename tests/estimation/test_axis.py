@@ -19,8 +19,10 @@ def series(axis=AXIS, unit="nm"):
     return replace(found, labels=LABELS | {"axis_unit": unit})
 
 
-def spectra(axis, unit="nm", name="wavelength"):
-    return Spectra(["a"], axis, name, unit, np.zeros((1, len(axis))), np.empty(0))
+def spectra(axis, unit="nm", name="wavelength", values=None):
+    values = np.zeros((1, len(axis))) if values is None else values
+    names = [f"s{place}" for place in range(len(values))]
+    return Spectra(names, axis, name, unit, values, np.empty(0))
 
 
 def wave(axis):
@@ -101,23 +103,19 @@ def test_waves_in_a_centimetre_have_two_names():
 # an axis that does not resolve a series, and one that is off
 
 
-def measured(axis, values):
-    names = [f"s{place}" for place in range(len(values))]
-    return Spectra(names, axis, "wavelength", "nm", values, np.empty(0))
-
-
 @pytest.mark.parametrize("step", [37.5, 60.0, 150.0])
 def test_steps_that_do_not_resolve_the_series_are_refused(calibrated, step):
     """At 37.5 nm 1.7 times the noise is lost, of 1.2 times that are allowed."""
     axis = np.arange(400.0, 701.0, step)
     with pytest.raises(SpectraError, match=rf"axis: found steps of {step:g}, at which the spec"):
-        calibrated.estimated(Path("a"), measured(axis, spectra_at([40.0], axis)))
+        calibrated.estimated(Path("a"), spectra(axis, values=spectra_at([40.0], axis)))
 
 
 @pytest.mark.parametrize("step", [0.5, 3.0, 10.0, 15.0])
 def test_steps_that_resolve_it_are_taken(calibrated, step):
     axis = np.arange(400.0, 701.0, step)
-    found = calibrated.estimated(Path("a"), measured(axis, spectra_at([12.0, 40.0], axis)))
+    unknown = spectra(axis, values=spectra_at([12.0, 40.0], axis))
+    found = calibrated.estimated(Path("a"), unknown)
     for one, level in zip(found, [12.0, 40.0], strict=True):
         assert one.fits
         assert one.contains([level]) == [True]

@@ -77,9 +77,6 @@ def test_covariances_are_of_the_posterior_and_of_the_residuals(offset, scale):
     np.testing.assert_allclose(curve.covariances.terms[node], terms, rtol=1e-9, atol=1e-12)
 
 
-# novelty
-
-
 @pytest.mark.parametrize("directions", [3, 400])
 def test_the_freedom_of_simulated_parts_is_their_number_of_directions(directions):
     generator = np.random.default_rng(directions)
@@ -103,9 +100,6 @@ def test_novelty_is_what_the_others_do_not_have():
     ]
     assert found.square == pytest.approx(np.mean(apart))
     assert found.spectra == 6
-
-
-# single scans
 
 
 def test_the_covariance_of_a_scan_is_that_of_a_mean_and_the_excess():

@@ -14,6 +14,8 @@ from geonode.estimation.estimates import Flag
 from geonode.estimation.image import Image
 from geonode.estimation.maps import Maps
 from geonode.estimation.posterior import estimate
+from geonode.parameter_types import PreprocessStep
+from geonode.spectra.preprocessing import Preprocessing
 from geonode.storage.artifact import open_artifact
 from geonode.storage.atomic import kept_of
 from tests.commands.calling import call
@@ -135,6 +137,18 @@ def test_maps_are_the_estimates_of_the_pixels(tmp_path, curve, written, chunks, 
     meanings = "ambiguous fits_nowhere missing outside_the_samples not_determined"
     assert found["flags"].flag_meanings == meanings
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cube.zarr", "map.zarr"]
+
+
+def test_pixels_are_preprocessed_as_the_series(tmp_path, calibrated, curve):
+    values, steps = image_values(), Preprocessing((PreprocessStep.model_validate("snv"),))
+    values[0, 0] = 0.5  # too flat
+    series = replace(calibrated.series, preprocessing=steps)
+    image = Image.open(store(tmp_path / "cube.zarr", values))
+    Maps(replace(calibrated.model, series=series), image).write(tmp_path / "map.zarr", 6)
+    found, rows = open_artifact(tmp_path / "map.zarr"), values[2]
+    rows = (rows - rows.mean(1, keepdims=True)) / rows.std(1, ddof=1, keepdims=True)
+    np.testing.assert_allclose(found["concentration"][2], estimate(curve, rows).mode, rtol=1e-9)
+    assert found["flags"][0, 0] == Flag.MISSING
 
 
 def test_coordinates_of_the_pixels_go_with_them(tmp_path, written):

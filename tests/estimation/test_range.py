@@ -91,33 +91,23 @@ def nodes_of(sqrt_metric, levels):
     return nodes_on_metric(levels, knots, sqrt_metric(knots))
 
 
-def flat(concentrations):
-    return np.full(len(concentrations), 3.0)
-
-
-def rising(concentrations):
-    """The arc length is c + c^2 / 2."""
-    return 1 + concentrations
-
-
-def saturating(concentrations):
-    """The arc length is Langmuir's c / (c + 2)."""
-    return 2 / (concentrations + 2) ** 2
-
-
 @pytest.mark.parametrize("levels", [LOW_AND_HIGH, np.array(LEVELS), np.geomspace(0.1, 1000, 5)])
 @pytest.mark.parametrize(
     ("sqrt_metric", "length"),
-    [(rising, lambda c: c + c**2 / 2), (saturating, lambda c: c / (c + 2))],
+    [
+        (lambda c: 1 + c, lambda c: c + c**2 / 2),
+        (lambda c: 2 / (c + 2) ** 2, lambda c: c / (c + 2)),  # Langmuir's
+    ],
 )
 def test_nodes_are_even_on_the_arc_length(levels, sqrt_metric, length):
     """To two nodes; trapezoids between the knots would be off by up to 27."""
-    nodes, (low, high) = nodes_of(sqrt_metric, levels), believable_range(levels)
+    nodes, knots = nodes_of(sqrt_metric, levels), knots_over_range(levels)
+    low, high = knots[[0, -1]]
 
     def share(concentrations):
         return (length(concentrations) - length(low)) / (length(high) - length(low))
 
-    np.testing.assert_allclose(nodes.shares, share(nodes.knots), rtol=0, atol=2 / CURVE_NODES)
+    np.testing.assert_allclose(nodes.shares, share(knots), rtol=0, atol=2 / CURVE_NODES)
     np.testing.assert_allclose(
         share(nodes.fine), np.linspace(0, 1, CURVE_NODES), rtol=0, atol=2 / CURVE_NODES
     )
@@ -126,7 +116,7 @@ def test_nodes_are_even_on_the_arc_length(levels, sqrt_metric, length):
 @pytest.mark.parametrize("levels", [LOW_AND_HIGH[:3], LOW_AND_HIGH, np.array(LEVELS)])
 def test_beyond_either_end_there_is_the_mass_of_one_level_more(levels):
     """Of n + 1 levels in random order the last is above all others with probability 1 / (n + 1)."""
-    nodes, count = nodes_of(rising, levels), len(levels) - (levels[0] == 0)
+    nodes, count = nodes_of(lambda c: 1 + c, levels), len(levels) - (levels[0] == 0)
     mass = np.exp(nodes.log_prior) / np.exp(nodes.log_prior).sum()
     below, above = (mass[part].sum() for part in (nodes.fine < levels[0], nodes.fine > levels[-1]))
     assert above == pytest.approx(1 / (count + 1), rel=1e-9)
@@ -134,7 +124,7 @@ def test_beyond_either_end_there_is_the_mass_of_one_level_more(levels):
 
 
 def test_between_the_ends_a_cell_is_as_likely_as_it_is_long():
-    nodes = nodes_of(flat, LOW_AND_HIGH)
+    nodes = nodes_of(lambda c: np.full(len(c), 3.0), LOW_AND_HIGH)
     density = np.exp(nodes.log_prior) / np.diff(nodes.edges)
     for low, high in ((-1, 10), (10, 50), (50, 81)):
         part = density[(nodes.fine >= low) & (nodes.fine <= high)][1:-1]

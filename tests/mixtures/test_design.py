@@ -9,8 +9,6 @@ from tests.mixtures import beer
 GOOD = beer.amounts(12, 2)
 ONE = np.linspace(0, 1, 12)
 OTHER = np.cos(7 * ONE) + 1
-
-
 TWO = ("lead", "zinc")
 
 

@@ -17,17 +17,14 @@ def test_methods_are_linear_after_preprocessings_and_closed_under_means():
     expected = np.stack([one.fit.estimates(SIGNAL)[:, 0] for one in alone], axis=1)
     estimates = found["preprocessed_pls"].estimates(SIGNAL)
     np.testing.assert_allclose(estimates, KNOWN.mean(axis=0) + expected * KNOWN.std(axis=0))
-    slopes = [(member.rotation @ member.slopes) for _, member in map(reweighted_of, scaled.T)]
+    each = [reweighted(SIGNAL, target, COMPOSITION)[1] for target in scaled.T]
+    slopes = [member.rotation @ member.slopes for member in each]
     expected = (SIGNAL - SIGNAL.mean(axis=0)) @ np.stack(slopes, axis=1) * KNOWN.std(axis=0)
     estimates = found["reweighted_pls"].estimates(SIGNAL)
     np.testing.assert_allclose(estimates, KNOWN.mean(axis=0) + expected)
     several = [*found.values()]
     mean = Inverse.mean(several).estimates(SIGNAL)
     np.testing.assert_allclose(mean, np.mean([one.estimates(SIGNAL) for one in several], axis=0))
-
-
-def reweighted_of(target):
-    return reweighted(SIGNAL, target, COMPOSITION)
 
 
 def test_classical_least_squares_reads_amounts_from_pure_spectra():

@@ -165,14 +165,6 @@ def test_bounds_are_the_quantiles_of_normal_errors(size, level):
     )
 
 
-def test_spectra_that_fit_nowhere_and_amounts_beyond_the_samples_are_told(fitted):
-    strange = beer.spectra(UNKNOWN[:2], noise=5e-3, bend=1.0)
-    strange[1] += 2 * np.exp(-(((beer.AXIS - 0.95) / 0.02) ** 2))
-    np.testing.assert_array_equal(fitted.estimate(strange).fits, [True, False])
-    outside = fitted.estimate(beer.spectra([[11.5, 5.0], [5.0, 5.0]], bend=1.0)).outside
-    np.testing.assert_array_equal(outside, [[True, False], [False, False]])
-
-
 @pytest.mark.slow
 def test_nine_of_ten_regions_hold():
     joint, one = [], []

@@ -3,20 +3,13 @@ import pytest
 import torch
 
 from geonode.mixtures.design import Design
-from geonode.mixtures.surface import (
-    MOST_KEPT,
-    TREND,
-    Smoother,
-    Smoothers,
-    Surface,
-    _errors,
-    _means,
-)
+from geonode.mixtures.surface import MOST_KEPT, TREND, Smoother, Smoothers, Surface, _means
 from geonode.posterior.charts import positions
 from tests.mixtures import beer
 
 KNOWN = beer.amounts(11, 2)
 TWICE = np.concatenate([KNOWN, KNOWN[:4], KNOWN[:2]])
+ENDS = np.stack([KNOWN.min(axis=0), KNOWN.max(axis=0)])
 OTHER = Smoother((8, 2), (3.0, 0.6), 1e-1)
 
 
@@ -36,14 +29,13 @@ def kernel(smoother, known, at):
     return total + TREND * (1 + u @ v.T)
 
 
-def kriged(smoother, known, scores, at, ends):
+def kriged(smoother, known, scores, at):
     """Scores at amounts by the samples themselves, each with its own noise."""
-    every = np.concatenate([known, at])
-    whole = kernel(smoother, np.concatenate([every, ends]), np.concatenate([every, ends]))
-    count = len(known)
+    every, count = np.concatenate([known, at, ENDS]), len(known)
+    whole = kernel(smoother, every, every)[:-2, :-2]
     covariance = whole[:count, :count] + smoother.noise * np.eye(count)
-    across = whole[count : len(every), :count]
-    variance = np.diag(whole)[count : len(every)] + smoother.noise
+    across = whole[count:, :count]
+    variance = np.diag(whole)[count:] + smoother.noise
     gain = np.linalg.solve(covariance, across.T)
     return gain.T @ scores, variance - np.sum(across * gain.T, axis=1)
 
@@ -66,14 +58,13 @@ def smoothers_of(surface):
         yield weight, size, Smoother((*charts,), (*lengths,), noise)
 
 
-def left_out(surface, scores, *without):
-    """Residuals of all samples, and their variances, by a refit without some compositions."""
+def kriged_by_all(surface, scores, at, *without):
+    """Scores at amounts, and their variances, by all smoothers without some compositions."""
     kept = ~np.isin(surface.composition.numpy(), without)
-    ends = np.stack([TWICE.min(axis=0), TWICE.max(axis=0)])
     total, spread = 0, 0
     for weight, size, smoother in smoothers_of(surface):
-        mean, variance = kriged(smoother, TWICE[kept], scores[kept], TWICE, ends)
-        total, spread = total + weight * (scores - mean), spread + weight * size * variance
+        mean, variance = kriged(smoother, TWICE[kept], scores[kept], at)
+        total, spread = total + weight * mean, spread + weight * size * variance
     return total, spread
 
 
@@ -81,46 +72,41 @@ def test_residuals_are_those_of_refits_without_a_composition(surface):
     surface, scores = surface
     which = surface.composition.numpy()
     for out in range(11):
-        expected, spread = left_out(surface, scores, out)
         own = which == out
-        np.testing.assert_allclose(surface.residuals[own], expected[own], rtol=1e-5, atol=1e-7)
-        np.testing.assert_allclose(surface.relative[own], spread[own], rtol=1e-4)
+        mean, spread = kriged_by_all(surface, scores, TWICE[own], out)
+        np.testing.assert_allclose(surface.residuals[own], scores[own] - mean, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(surface.relative[own], spread, rtol=1e-4)
 
 
 def test_residuals_without_another_are_those_of_refits_without_both(surface):
     surface, scores = surface
     which, found = surface.composition.numpy(), surface.residuals_without()
     for one, other in ((0, 3), (3, 0), (7, 10)):
-        expected = left_out(surface, scores, one, other)[0][which == other]
-        np.testing.assert_allclose(found[one, which == other], expected, rtol=1e-5, atol=1e-7)
+        own = which == other
+        mean, _ = kriged_by_all(surface, scores, TWICE[own], one, other)
+        np.testing.assert_allclose(found[one, own], scores[own] - mean, rtol=1e-5, atol=1e-7)
 
 
 def test_smoothers_are_compared_by_the_residuals_of_all_samples(surface):
     surface, scores = surface
-    ends = np.stack([TWICE.min(axis=0), TWICE.max(axis=0)])
     which, residuals = surface.composition.numpy(), np.empty_like(scores)
     for out in range(11):
         own = which == out
-        mean, _ = kriged(OTHER, TWICE[~own], scores[~own], TWICE[own], ends)
+        mean, _ = kriged(OTHER, TWICE[~own], scores[~own], TWICE[own])
         residuals[own] = scores[own] - mean
     squares = np.sum(residuals**2, axis=0)
     expected = (np.log(squares.sum()) + np.log(squares).mean()) / 2
     design, within = Design.of(TWICE), surface.within.square().sum(0)
     means = _means(design, torch.from_numpy(scores))
-    found = _errors(Smoothers.of(design, [OTHER]), means, within)
+    found = Smoothers.of(design, [OTHER]).errors(means, within)
     assert float(found[0]) == pytest.approx(expected, rel=1e-6)
 
 
 def test_scores_and_variances_are_those_of_kriging_on_every_sample(surface):
     surface, scores = surface
-    at = beer.amounts(5, 2, seed=4)
-    at = np.clip(at, TWICE.min(axis=0), TWICE.max(axis=0))
+    at = np.clip(beer.amounts(5, 2, seed=4), *ENDS)
     mean, _, variance = surface.at(torch.from_numpy(at))
-    expected, spread = 0, 0
-    ends = np.stack([TWICE.min(axis=0), TWICE.max(axis=0)])
-    for weight, size, smoother in smoothers_of(surface):
-        one, its = kriged(smoother, TWICE, scores, at, ends)
-        expected, spread = expected + weight * one, spread + weight * size * its
+    expected, spread = kriged_by_all(surface, scores, at)
     np.testing.assert_allclose(mean, expected, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(variance, spread, rtol=1e-5)
     assert 1 <= len(surface.weights) <= MOST_KEPT
@@ -142,15 +128,14 @@ def test_derivatives_are_those_of_finite_differences(surface):
 def test_variances_of_derivatives_are_those_of_finite_differences(surface):
     """Of the covariances of the process at two near points, by the formula of the kernel."""
     surface, _ = surface
-    ends = np.stack([TWICE.min(axis=0), TWICE.max(axis=0)])
-    at = np.clip(beer.amounts(1, 2, seed=4), ends[0] + 1, ends[1] - 1)
+    at = np.clip(beer.amounts(1, 2, seed=4), ENDS[0] + 1, ENDS[1] - 1)
     found = surface.slope_variances(torch.from_numpy(at))[0]
     for place in range(2):
         step = 0.02 * np.eye(2)[place]
         points = np.concatenate([at - step, at + step])
         expected = 0
         for weight, size, smoother in smoothers_of(surface):
-            every = np.concatenate([TWICE, points, ends])
+            every = np.concatenate([TWICE, points, ENDS])
             whole, count = kernel(smoother, every, every)[:-2, :-2], len(TWICE)
             known = whole[:count, :count] + smoother.noise * np.eye(count)
             across = whole[:count, count:]

@@ -1,13 +1,9 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import geonode
 from geonode.errors import ParameterError, SpectraError, TrainingError
-from geonode.prediction import predicting
 from geonode.prediction.model import SpectralModel
-from geonode.prediction.predicting import blocks
 
 LEVELS = np.array([0.0, 4.0, 10.0, 20.0, 35.0, 60.0])
 AXIS = np.linspace(400.0, 700.0, 9)
@@ -87,33 +83,11 @@ def test_inner_levels_change_nothing_that_is_predicted():
     np.testing.assert_array_equal(few.deviation, every.deviation)
 
 
-def test_many_concentrations_are_predicted_as_one_by_one(fast, monkeypatch):
-    many = np.linspace(0, 80, 12)
-    monkeypatch.setattr(predicting, "BLOCK_SPECTRA", 5)
-    found = list(blocks(fast, many))
-    assert [len(block.concentrations) for block in found] == [5, 5, 2]
-    signal, std, *_ = np.concatenate([block.values for block in found], axis=1)
-    for row in (0, 4, 5, 11):
-        alone = fast.predict(many[[row]])
-        np.testing.assert_allclose(signal[row], alone.spectra[0], rtol=1e-9)
-        # A variance is a small difference of numbers near 1.
-        np.testing.assert_allclose(std[row], alone.deviation[0], atol=1e-9)
-
-
 def test_a_level_left_out_is_as_if_it_had_not_been_measured(fast):
     kept = np.arange(6) != 2
     without = SpectralModel.learn(LEVELS[kept], Y[kept], AXIS, FAST)
     expected = without.predict(LEVELS[[2]]).spectra[0]
     np.testing.assert_allclose(fast.left_out().spectra[2], expected, rtol=1e-9)
-
-
-def test_artifacts_are_a_model(trained):
-    read = SpectralModel.read(trained / "data")
-    inside = np.array([10.0, 33.0])
-    expected = read.blend.predict(read.fold, read.series, inside, None)
-    np.testing.assert_array_equal(read.predict(inside).spectra, expected.spectra)
-    assert read.range == (0, 60)
-    assert replace(read, features=None) == read
 
 
 def test_the_package_has_its_classes_and_nothing_else():

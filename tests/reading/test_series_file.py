@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from geonode.config import SpectraParameters
-from geonode.estimation.axis import prepared
+from geonode.estimation.axis import own_values
 from geonode.parameters_file import read_parameters
 from geonode.reading.series_file import measured_table, read_series_csv
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import read_series, write_series
+from geonode.spectra.table import Spectra
 from tests.reading.tables import assert_refused, parameters
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +49,8 @@ def test_scans_are_preprocessed_before_their_mean_is_taken(preprocessed, tmp_pat
     assert stored.labels == series.labels
     np.testing.assert_array_equal(stored.signal, series.signal)
     # An unknown on the axis of its own file, with a factor and an offset, which SNV takes away.
-    np.testing.assert_allclose(prepared(stored, EVEN, 3 * RAW[3:] + 1), series.signal[2:])
+    unknown = Spectra([*"abc"], EVEN, "wavelength", "nm", 3 * RAW[3:] + 1, np.empty(0))
+    np.testing.assert_allclose(own_values(stored, unknown), series.signal[2:])
 
 
 def test_an_axis_that_does_not_suit_a_step_is_refused(preprocessed):
