@@ -107,7 +107,7 @@ def amounts_of(labels: Sequence[Labels]) -> dict[int, Labels]:
     ]
     for at, one in enumerate(labels):
         cells, means = one.cells, role(one.header)
-        if (of_units := unit_column(headers, at)) is not None:
+        for of_units in unit_columns(headers, at):
             cells = with_unit_column(cells, labels[of_units].cells)
         if at not in called and (
             means not in (None, "about")
@@ -120,11 +120,10 @@ def amounts_of(labels: Sequence[Labels]) -> dict[int, Labels]:
     return found
 
 
-def unit_column(headers: Sequence[str], amount: int) -> int | None:
+def unit_columns(headers: Sequence[str], amount: int) -> list[int]:
     """Place of the column called unit of an amount: the only one, or else that behind it."""
     found = [at for at, one in enumerate(headers) if re.fullmatch(r"(?i:units?)(?:\.\d+)?", one)]
-    found = found if len(found) == 1 else [at for at in found if at == amount + 1]
-    return found[0] if found else None
+    return found if len(found) == 1 else [at for at in found if at == amount + 1]
 
 
 def with_unit_column(cells: list[str], units: list[str]) -> list[str]:
@@ -159,12 +158,12 @@ def named_by_amount(sheet: Sheet, target: str | None) -> Sheet:
         left = [amount.header for amount in sheet.amounts if not amount.is_sure]
         skipped = (f"columns {', '.join(left)}",) if left and sheet.sure_amounts else ()
         return replace(sheet, understood=sheet.understood.also(skipped=skipped))
-    name, places = amount_name(chosen.header), range(len(sheet.names))
-    known = chosen.at([at for at in places if chosen.known[at]])
+    name, is_known = amount_name(chosen.header), chosen.known
+    known = chosen.at([at for at, one in enumerate(is_known) if one])
     if not known.cells:
         raise SpectraError(f"found no spectrum with a {name}, expected some")
     others = [amount.header for amount in sheet.amounts if amount is not chosen]
-    sheet = sheet.apart([at for at in places if not chosen.known[at]], name)
+    sheet = sheet.apart([at for at, one in enumerate(is_known) if not one], name)
     called = target or role(chosen.header) == "concentration" or is_marked_amount(chosen.header)
     notes = () if called else (f"column {chosen.header!r} is interpreted as the concentrations",)
     skipped = (f"columns {', '.join(others)}",) if others else ()

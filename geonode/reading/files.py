@@ -162,15 +162,15 @@ def read_known(
     """
     with errors_naming(path):
         sheet = read_known_sheet(path, choices)
-        scans, unit = places_by_level(sheet, choices.replicates)
+        places, unit = places_by_level(sheet, choices.replicates)
         kept, masked = sheet.selected(None, "refuse")
-        order = [scans[key] for key in sorted(scans)]
+        order = [place for of_level in places.values() for place in of_level]
         names = [sheet.names[place] for place in order]
         about = sheet.axis[kept], sheet.axis_name, sheet.axis_unit
         values = sheet.values[order][:, kept]
         spectra = Spectra(names, *about, values, masked, sheet.quantity)
     warn(path, doubts(sheet))
-    return spectra, np.array([level for level, _ in sorted(scans)]), unit
+    return spectra, np.repeat([*places], [*map(len, places.values())]), unit
 
 
 def warn(path: Path, doubtful: list[str]) -> None:

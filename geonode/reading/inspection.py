@@ -3,13 +3,14 @@
 import json
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from geonode.config import SpectraParameters
+from geonode.reading.files import Choices
 from geonode.reading.sense import doubts
 from geonode.reading.series_file import table_of
 from geonode.reading.sheet import Sheet
@@ -21,9 +22,6 @@ from geonode.terminal import printable
 BARS = "▁▂▃▄▅▆▇█"
 WIDEST_LINE = 48
 """Characters of a spectrum drawn in one line."""
-
-CHOICES = ("sheet", "concentrations", "replicates", "target")
-"""Parameters of what a file leaves open, which are options too."""
 
 _SIGNAL = re.compile(r"(?P<name>.+?)[\s_]*[(\[/]\s*(?P<unit>[^()\[\]]+?)\s*[)\]]?")
 
@@ -206,7 +204,7 @@ def _options(parameters: SpectraParameters) -> str:
 
 def _choices_made(parameters: SpectraParameters) -> list[tuple[str, str]]:
     """Choices that were made, by the name of their parameter."""
-    given = [(key, getattr(parameters, key)) for key in CHOICES]
+    given = [(one.name, getattr(parameters, one.name)) for one in fields(Choices)]
     return [(key, value) for key, value in given if value not in (None, "ask")]
 
 

@@ -43,8 +43,8 @@ _RENAMED = re.compile(r"(?P<first>[0-9]+)\.(?P<count>[1-9][0-9]*)")
 
 def places_by_level(
     sheet: Sheet, renamed_are: RenamedColumns
-) -> tuple[dict[tuple[float, int], int], str | None]:
-    """Place of each spectrum by level and scan (from 1), and the unit of the levels.
+) -> tuple[dict[float, list[int]], str | None]:
+    """Places of the spectra of every level, which ascend, by their scans, and the unit of levels.
 
     Levels that differ by rounding alone are one; their spectra are further scans of it.
 
@@ -82,12 +82,10 @@ def places_by_level(
                 f"{shortest(key[0])}__r2, __r3{', or set spectra.replicates: marks' * alike}"
             )
         places[key] = spectrum
-    ranks: Counter[float] = Counter()
-    ranked = {}
+    by_level: dict[float, list[int]] = {}
     for key in sorted(places):
-        ranks[key[0]] += 1
-        ranked[key[0], ranks[key[0]]] = places[key]
-    return ranked, unit
+        by_level.setdefault(key[0], []).append(places[key])
+    return by_level, unit
 
 
 def _scans(sheet: Sheet, renamed_are: RenamedColumns) -> list[NamedLevel]:

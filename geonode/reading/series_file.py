@@ -4,8 +4,6 @@ A sample without one of its amounts is left out.
 """
 
 from dataclasses import replace
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -90,7 +88,7 @@ def samples_of(
         left = [sheet.names[at] for at in without]
         if len(without) == len(sheet.names):
             raise SpectraError("found no sample with all amounts, expected some")
-        sheet = sheet.at([at for at in range(len(sheet.names)) if at not in {*without}])
+        sheet = sheet.at(sorted({*range(len(sheet.names))} - {*without}))
         names, units, amounts = _amounts(sheet.sure_amounts, parameters.concentration_unit)
         sheet, kept, masked = unstuck(sheet, parameters.window, parameters.missing)
         done = Preprocessing(tuple(parameters.preprocess))
@@ -117,12 +115,11 @@ def table_of(sheet: Sheet, parameters: SpectraParameters) -> tuple[Sheet, Spectr
         SpectraError: they are no series.
     """
     with errors_naming(Path(parameters.source)):
-        scans, unit = places_by_level(sheet, parameters.replicates)
+        places, unit = places_by_level(sheet, parameters.replicates)
         levels = np.empty(len(sheet.names))
-        levels[[*scans.values()]] = [at for at, _ in scans]
+        for at, of_level in places.items():
+            levels[of_level] = at
         sheet, kept, masked = unstuck(sheet, parameters.window, parameters.missing, levels)
-        by_level = groupby(sorted(scans), key=itemgetter(0))
-        places = {at: [scans[key] for key in keys] for at, keys in by_level}
         return sheet, SpectraTable(
             axis=sheet.axis[kept],
             axis_name=sheet.axis_name,
@@ -137,7 +134,6 @@ def table_of(sheet: Sheet, parameters: SpectraParameters) -> tuple[Sheet, Spectr
 
 
 def _preprocessed(sheet: Sheet, parameters: SpectraParameters) -> SpectraTable:
-    """The table that a sheet is, preprocessed."""
     source = Path(parameters.source)
     sheet, table = table_of(sheet, parameters)
     warn(source, doubts(sheet, table))
@@ -156,7 +152,6 @@ def _preprocessed(sheet: Sheet, parameters: SpectraParameters) -> SpectraTable:
 
 
 def _of_levels(table: SpectraTable, parameters: SpectraParameters) -> Series:
-    """The series of a preprocessed table."""
     return Series.of_levels(
         table.concentrations,
         table.axis,

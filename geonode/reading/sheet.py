@@ -167,7 +167,7 @@ class Sheet:
         """The other spectra, with a note on those of unknown amount, which stay beside them."""
         if not len(unknown):
             return self
-        others = [at for at in range(len(self.names)) if at not in {*unknown}]
+        others = sorted({*range(len(self.names))} - {*unknown})
         left = replace(self.at(unknown), amounts=())
         found = replace(self.at(others), unknown=left)
         return found.noted(f"spectra without a {amount} are unknowns: {some_of(left.names)}")

@@ -90,7 +90,6 @@ class Preprocessing:
 
 
 def _after(step: PreprocessStep, axis: np.ndarray, spectra: np.ndarray) -> np.ndarray:
-    """The spectra after one step."""
     if step.savgol is not None:
         return savitzky_golay(step.savgol, axis, spectra)
     if step.asls is not None:

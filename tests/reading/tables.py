@@ -17,6 +17,7 @@ LEVELS = np.array([0.0, 10.0, 20.0, 60.0])
 AXIS = np.array([400.0, 410.0, 420.0, 430.0])
 SPECTRA = np.round(np.arange(1, 17).reshape(4, 4).T / 10, 1)  # one row a level
 NAMES = [f"{level:g}" for level in LEVELS]
+PPB = [f"{name} ppb" for name in NAMES]
 PLAIN = """\
 wavelength_nm,0,10,20,60
 400,0.1,0.2,0.3,0.4

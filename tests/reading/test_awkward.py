@@ -15,6 +15,7 @@ from tests.reading.tables import (
     LEVELS,
     NAMES,
     PLAIN,
+    PPB,
     SPECTRA,
     above,
     assert_refused,
@@ -32,7 +33,6 @@ TABS = text(wide(), "\t")
 COMMAS = text(wide(), ";", ",")
 ABOVE = "Instrument: UV-2600\nDate: 22.11.2026 10:15:00\nScan range (nm): 400 - 430\n"
 BELOW = "\nEnd of data\nLamp: D2\n"
-PPB = [f"{name} ppb" for name in NAMES]
 COUNTED = "\n".join(f"{n},{line}" for n, line in enumerate(PLAIN.splitlines()))
 
 READ = {

@@ -13,6 +13,7 @@ from tests.reading.tables import (
     LEVELS,
     NAMES,
     PLAIN,
+    PPB,
     SPECTRA,
     assert_refused,
     assert_series,
@@ -24,9 +25,6 @@ from tests.reading.tables import (
     text,
     wide,
 )
-
-PPB = [f"{name} ppb" for name in NAMES]
-
 
 # windows, gaps, scans
 
@@ -150,6 +148,7 @@ def test_what_is_no_file_of_spectra(tmp_path):
     (tmp_path / "empty").mkdir()
     for name, message in {
         "absent.csv": r"absent\.csv: No such file",
+        "absent.zarr": r"absent\.zarr: found no such folder",
         "folder.csv": r"folder\.csv: Is a directory",
         "series.XLS": r"found a file \.xls, expected one of \.csv, .*\.xlsx",
         "series.spa": r"found a file \.spa, expected one of .*JCAMP-DX",

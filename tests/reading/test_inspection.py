@@ -8,24 +8,19 @@ import pytest
 from geonode.config import SpectraParameters
 from geonode.parameters_file import parse_yaml
 from geonode.reading.inspection import BARS, one_line_spectra
-from tests.reading.tables import assert_refused, inspect_file
+from tests.reading.tables import assert_refused, inspect_file, text, wide
 
 AXIS = np.arange(300.0, 420.0, 2.0)
 
 
-def written(folder, levels, noise=0.01, name="series.csv"):
+def written(folder, levels, name="series.csv"):
     """Wide text of smooth spectra with noise, the second level measured twice."""
-    random = np.random.default_rng(0)
     names = [f"{level:g} ppb" for level in levels]
     names.insert(2, f"{names[1]}__r2")
-    rows = [";".join(["wavelength_nm", *names])]
-    for axis in AXIS:
-        signal = np.sin(axis / 30) + noise * random.normal(size=len(names))
-        values = (f"{value:.6f}".replace(".", ",") for value in signal)
-        rows.append(";".join([f"{axis:g}", *values]))
-    path = folder / name
-    path.write_text("\n".join(rows), encoding="utf-8")
-    return path
+    noise = 0.01 * np.random.default_rng(0).normal(size=(len(names), len(AXIS)))
+    rows = wide(names, axis=AXIS, spectra=np.sin(AXIS / 30) + noise)
+    (folder / name).write_text(text(rows, ";", ","), encoding="utf-8")
+    return folder / name
 
 
 def test_what_a_file_holds_is_said(tmp_path):

@@ -12,7 +12,7 @@ from geonode.reading.series_file import measured_table, read_series_csv
 from geonode.spectra.chart import Chart
 from geonode.spectra.series import read_series, write_series
 from geonode.spectra.table import Spectra
-from tests.reading.tables import assert_refused, parameters
+from tests.reading.tables import parameters
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,23 +20,15 @@ EVEN = np.arange(400.0, 421.0)
 RAW = np.random.default_rng(1).uniform(0.1, 1, (6, len(EVEN)))  # two scans of level 10
 
 
-@pytest.fixture
-def preprocessed(tmp_path):
-    def make(*steps, axis=EVEN):
-        header = "wavelength_nm,0,10,10__r2,20,40,60"
-        rows = np.column_stack([axis, RAW.T])
-        np.savetxt(tmp_path / "a.csv", rows, "%.17g", ",", header=header, comments="")
-        return parameters(source=str(tmp_path / "a.csv"), preprocess=list(steps))
-
-    return make
-
-
 def snv(spectra):
     return (spectra - spectra.mean(1, keepdims=True)) / spectra.std(1, ddof=1, keepdims=True)
 
 
-def test_scans_are_preprocessed_before_their_mean_is_taken(preprocessed, tmp_path):
-    about = preprocessed("snv")
+def test_scans_are_preprocessed_before_their_mean_is_taken(tmp_path):
+    header = "wavelength_nm,0,10,10__r2,20,40,60"
+    rows = np.column_stack([EVEN, RAW.T])
+    np.savetxt(tmp_path / "a.csv", rows, "%.17g", ",", header=header, comments="")
+    about = parameters(source=str(tmp_path / "a.csv"), preprocess=["snv"])
     series = read_series_csv(about)
     np.testing.assert_allclose(series.signal[1], snv(RAW[1:3]).mean(axis=0))
     np.testing.assert_allclose(series.signal[[0, 2, 3, 4]], snv(RAW[[0, 3, 4, 5]]))
@@ -51,13 +43,6 @@ def test_scans_are_preprocessed_before_their_mean_is_taken(preprocessed, tmp_pat
     # An unknown on the axis of its own file, with a factor and an offset, which SNV takes away.
     unknown = Spectra([*"abc"], EVEN, "wavelength", "nm", 3 * RAW[3:] + 1, np.empty(0))
     np.testing.assert_allclose(own_values(stored, unknown), series.signal[2:])
-
-
-def test_an_axis_that_does_not_suit_a_step_is_refused(preprocessed):
-    step = {"savgol": {"window": 5, "degree": 2}}
-    assert measured_table(preprocessed(step)).axis.size == len(EVEN)
-    uneven = np.array([*EVEN[:-1], 425.0])
-    assert_refused(r"savgol: found steps of the a", measured_table, preprocessed(step, axis=uneven))
 
 
 # the series that come with the project

@@ -8,6 +8,7 @@ from geonode.reading.files import Choices, read_unknown_beside
 from tests.reading.tables import (
     AXIS,
     LEVELS,
+    PPB,
     SPECTRA,
     above,
     assert_refused,
@@ -20,7 +21,6 @@ from tests.reading.tables import (
 
 TAP, WELL = np.round(SPECTRA[1] / 3, 3), np.round(SPECTRA[2] / 7, 3)
 ALL = np.vstack([SPECTRA, TAP, WELL])
-PPB = [f"{level:g} ppb" for level in LEVELS]
 NAMES = ["a", "b", "c", "d"]
 
 

@@ -340,7 +340,6 @@ def with_units(grid: Cells, units: Units) -> Cells:
 
 
 def _one_unit(units: Units) -> str:
-    """The unit of some numbers."""
     (row, at), unit = next(iter(units.items()))
     for (row_2, at_2), other in units.items():
         if other != unit:

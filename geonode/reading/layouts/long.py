@@ -9,7 +9,7 @@ from geonode.reading.amounts import (
     Asked,
     column_labels,
     named_spectra,
-    unit_column,
+    unit_columns,
     with_unit_column,
 )
 from geonode.reading.headers import (
@@ -79,7 +79,7 @@ class OneRowAValue:
         keys = [*(amounts if of_series or not sample else ()), *sample, *replicate]
         labels = {at: column_labels(grid, at) for at in {*keys, *sample, *amounts}}
         for at in amounts:
-            if (of_units := unit_column(header, at)) is not None:
+            for of_units in unit_columns(header, at):
                 texts = with_unit_column(labels[at].cells, grid.column(of_units))
                 labels[at] = labels[at]._replace(cells=texts)
         of_level = {cell: level(cell) or cell for at in keys for cell in {*labels[at].cells}}
