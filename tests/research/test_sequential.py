@@ -97,9 +97,9 @@ def run():
 
 
 @pytest.fixture
-def timed(project, monkeypatch):
+def timed(project, monkeypatch, trained):
     """A project after a run, and timings of a device that is not there."""
-    leave_run(project, monkeypatch, sequential, sequential)
+    leave_run(trained)
     call, agreement = Quartiles(2e-4, 1e-4, 4e-4), sequential.Parity(1e-6, 2e-5, 3e-4, 0.9, 0.8)
     fold = SimpleNamespace(
         rows=[(0, 0)] * 75,

@@ -14,13 +14,17 @@ from stages.performance import kernels
 KERNELS = {"geodesics": {"rows": 20, "per_second": 1e8}, "training": {"trained_per_second": 1e6}}
 
 
-def test_seconds_memory_and_rates_are_measured(run, monkeypatch, trained):
-    """Of the pipeline that has learned a small series, with timings that are not taken."""
+def leave_run(trained):
+    """Records of a whole run here, and artifacts of the pipeline that has learned a series."""
     shutil.copytree(trained / "data", "data")
     for place, name in enumerate(PIPELINE):
         record = Record(10.0 + place, 100.0 + place, None, None, 0.5, 0.25)
         write_json(RECORDS / f"{name}.json", asdict(record))
     write_json(DEVICE, resolve("cpu", PrecisionParameters()).describe())
+
+
+def test_seconds_memory_and_rates_are_measured(run, monkeypatch, trained):
+    leave_run(trained)
     monkeypatch.setattr(kernels.Kernels, "measure", lambda _: KERNELS)
 
     def measured():
