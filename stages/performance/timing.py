@@ -19,6 +19,9 @@ class Quartiles(NamedTuple):
         """Quartiles of at least one value."""
         return cls(*np.percentile(values, (50, 25, 75)).tolist())
 
+    def __str__(self) -> str:
+        return f"{self.median:.2f} ({self.q25:.2f} to {self.q75:.2f})"
+
 
 def time_calls(
     call: Callable[[], object], repeats: int, synchronise: Callable[[], None]
